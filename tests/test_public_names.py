@@ -50,6 +50,21 @@ def test_every_public_member_of_a_public_class_has_a_docstring(kind: type) -> No
     assert not silent
 
 
+@pytest.mark.finding("U24")
+def test_names_of_other_trackers_lead_to_the_names_of_windlass(project: Project) -> None:
+    done = project.run(sys.executable, "-c", "import windlass as wl; wl.log_metric('loss', 1)")
+    assert done.stderr.endswith(
+        "AttributeError: module 'windlass' has no attribute 'log_metric'\n"
+        '  To record metrics: wl.report(step, loss=0.5), or wl.report({"loss": 0.5})\n'
+    )
+    for name in ("log", "init", "start_run", "Run", "finish", "config", "log_artifact", "sweep"):
+        with pytest.raises(AttributeError, match=f"no attribute '{name}'\n  .*(wl|train)\\."):
+            getattr(wl, name)
+    with pytest.raises(AttributeError, match=r"Did you mean wl\.list_trials\?$"):
+        wl.list_trial  # noqa: B018  # type: ignore[attr-defined]
+    assert not hasattr(wl, "__wrapped__")
+
+
 def test_type_checkers_see_exactly_the_public_names() -> None:
     declared = _type_checking_imports()
     assert sorted(declared) == sorted(wl.__all__)

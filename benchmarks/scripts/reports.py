@@ -65,7 +65,7 @@ if __name__ == "__main__":
         summary = trial.summary_metrics["loss"]
         if summary.count != EACH * REPLICAS:
             sys.exit(f"{summary.count} points were counted, not {EACH * REPLICAS}")
-        began = min(each.started or known for each in trial.attempts)
+        began = min(each.started or known for each in trial.record.attempts)
         long = long or curves.submit().wait()
         answer = {"calls": calls, "points": summary.count, "took": known - began}
         print("= " + json.dumps({**answer, **time_fetches(long)}), flush=True)

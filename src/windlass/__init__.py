@@ -92,6 +92,7 @@ if TYPE_CHECKING:
     from windlass.integrations import callbacks as callbacks
     from windlass.integrations.profiling import profile as profile
     from windlass.model.errors import Conflict as Conflict
+    from windlass.model.errors import Deadlock as Deadlock
     from windlass.model.errors import ExperimentFailed as ExperimentFailed
     from windlass.model.errors import InvalidArgument as InvalidArgument
     from windlass.model.errors import KubernetesError as KubernetesError
@@ -206,6 +207,7 @@ _WHERE = {
     "ExperimentDiff": "windlass.comparison.experiments",
     "Table": "windlass.comparison.tables",
     "Conflict": "windlass.model.errors",
+    "Deadlock": "windlass.model.errors",
     "ExperimentFailed": "windlass.model.errors",
     "InvalidArgument": "windlass.model.errors",
     "KubernetesError": "windlass.model.errors",
@@ -251,7 +253,12 @@ __all__ = [*_WHERE]
 def __getattr__(name: str) -> object:
     where = _WHERE.get(name)
     if where is None:
-        raise AttributeError(f"module 'windlass' has no attribute {name!r}")
+        if name.startswith("_"):  # tools probe for such names
+            raise AttributeError(f"module 'windlass' has no attribute {name!r}")
+        from windlass.unknown_names import describe_unknown
+
+        # Without an object, Python itself makes no second suggestion.
+        raise AttributeError(describe_unknown(name, __all__), name=name, obj=None)
     from importlib import import_module
 
     try:

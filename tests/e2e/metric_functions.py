@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from steps import wait_for
@@ -176,3 +178,43 @@ def who_am_i(lr: float, *, name: str = "x") -> dict[str, Any]:
     trial = wl.current_trial()
     assert trial is not None
     return {**vars(trial), "repr": repr(trial)}
+
+
+@wl.run(cpus=0.05, retries=1)
+def report_without_steps(crash: bool) -> None:
+    """Report without steps, save a checkpoint, fail once, then go on from the checkpoint."""
+    saved = wl.latest_checkpoint()
+    for _ in range(2):
+        for _ in range(3):
+            wl.report({"loss": 1.0, "grad/norm": 2})
+        wl.report(accuracy=0.5)
+        wl.report({"loss": 0.25}, group="validation")
+    if crash and saved is None:
+        with open("model", "w") as file:
+            file.write("weights")
+        wl.save_checkpoint("model", step=1)  # counts epochs, not reports
+        wl.report(loss=7)
+        sys.exit(3)
+    wl.report(100, loss=5)
+    wl.report(accuracy=0.25)
+    wl.report({"loss": 1}, step=50)
+    wl.report(loss=3)
+
+
+@wl.run(cpus=0.05)
+def report_wrongly() -> list[str]:
+    """Make reports that are refused, and return the errors."""
+    calls: list[Callable[[], None]] = [
+        lambda: wl.report({"loss": 0.5}, 3),  # type: ignore[arg-type]
+        lambda: wl.report(1, step=2, loss=0.5),
+        lambda: wl.report({}),
+        lambda: wl.report({"loss": {"train": 0.5}}),  # type: ignore[dict-item]
+        lambda: wl.report({1: 0.5}),  # type: ignore[dict-item]
+    ]
+    errors = []
+    for call in calls:
+        try:
+            call()
+        except wl.InvalidArgument as error:
+            errors.append(str(error))
+    return errors

@@ -78,7 +78,7 @@ def test_suspended_time_does_not_count_towards_the_deadline(home: Path, tmp_path
     trial = wl.Job(shell(LINGER, go), executor=LITTLE, active_deadline=5).submit()
     eventually(lambda: trial.refresh().state == "RUNNING", "it runs")
     trial.suspend()
-    until = trial.created + 6
+    until = trial.record.created + 6
     eventually(lambda: time.time() > until, "more than its deadline has passed")
     assert trial.refresh().state == "SUSPENDED"
     trial.resume()

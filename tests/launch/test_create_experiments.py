@@ -35,7 +35,7 @@ def test_an_experiment_exists_as_soon_as_it_is_created() -> None:
     assert (record.labels, record.description) == (("paper", "b"), "It is.")
     assert record.config == {"a": {"b": 1}}
     assert wl.get_experiment(exp.id).record == exp.record
-    assert abs(exp.created - time.time()) < 60
+    assert abs(exp.record.created - time.time()) < 60
 
 
 def test_a_repeated_request_creates_one_experiment() -> None:

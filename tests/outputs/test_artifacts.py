@@ -46,12 +46,12 @@ def test_files_are_listed_while_the_trial_runs_and_kept_when_it_is_over(
     assert names(trial, "*.svg") == ["plots/loss.svg"]
     [model] = trial.list_artifacts("model.txt")
     assert (model.role, model.index, model.size) == ("main", 0, 7)
-    assert abs(model.modified - (folder / "model.txt").stat().st_mtime) < 0.001
+    assert abs(model.modified.timestamp() - (folder / "model.txt").stat().st_mtime) < 0.001
     place = trial.download_artifacts(tmp_path / "deep" / "results")
     assert place == tmp_path / "deep" / "results"
     assert look(place) == {name: text.encode() for name, text in files.items()}
     # A downloaded file has the original modification time, which identifies it.
-    assert abs((place / "model.txt").stat().st_mtime - model.modified) < 0.001
+    assert abs((place / "model.txt").stat().st_mtime - model.modified.timestamp()) < 0.001
 
 
 def test_a_trial_without_outputs_has_no_artifacts(home: Path, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -22,6 +22,7 @@ from windlass.engine.admission import (
     demand_of,
     order_ahead,
 )
+from windlass.engine.deadlock import Deadlock, find_deadlock
 from windlass.engine.sizes import sizes_of, with_sizes
 from windlass.engine.wait_reasons import explain, why_waiting
 from windlass.model.hardware.resources import Capacity
@@ -201,6 +202,13 @@ class AdmissionQueue:
             running = list(self._running.values())
             own = self._running.get(uid)
         return explain(waiting.demand, position, running, self._capacity, own), position
+
+    def find_deadlock(self, waits: Mapping[str, Collection[str]]) -> Deadlock:
+        """Return the jobs that can never continue. `waits` has the jobs that each waits for."""
+        with self._lock:
+            queue = [self._waiting[order[-1]] for order in self._line]
+            running = list(self._running.values())
+        return find_deadlock(waits, running, queue, self._capacity)
 
     def line(self, after: Order | None, limit: int) -> list[QueuedJob]:
         """Return at most `limit` waiting jobs in order, starting behind the position `after`."""

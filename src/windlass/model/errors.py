@@ -98,6 +98,12 @@ class ResourceError(InvalidArgument):
     code = "resources"
 
 
+class Deadlock(WindlassError):
+    """The trial waits for a trial that can only start in the capacity of waiting trials."""
+
+    code = "deadlock"
+
+
 class SnapshotError(WindlassError):
     """The code could not be packaged."""
 
@@ -280,7 +286,7 @@ class RemoteError(WindlassError):
 BY_CODE: dict[str, type[WindlassError]] = {
     kind.code: kind
     for kind in (
-        WindlassError, InvalidArgument, Unsupported, ResourceError, SnapshotError,
+        WindlassError, InvalidArgument, Unsupported, ResourceError, Deadlock, SnapshotError,
         SerializationError, ServerError, VersionMismatch, Unauthorized, NotFound, Conflict,
         WaitTimeout, KubernetesError,
     )

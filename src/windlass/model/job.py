@@ -108,6 +108,7 @@ class Code(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     root: PathText = ""  # the path of the files on the author's machine
     workdir: PathText = "."  # relative to the snapshot's root
     import_paths: tuple[PathText, ...] = ()  # relative to the snapshot's root, in order
+    functions: tuple[ShortText, ...] = ()  # recorded functions and classes without a project file
 
 
 class Python(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

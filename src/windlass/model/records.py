@@ -242,6 +242,8 @@ class TrialRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     asked_to_stop: str = ""  # the reason, if `wl.should_stop` returns True in the trial
     metrics: dict[str, Summary] = {}
     kind: TrialKind = TrialKind.JOB
+    # Trials that wait for this trial and keep the capacity without which it can never start.
+    blocked_by: tuple[int, ...] = ()
     progress: float | None = None  # completed fraction from 0 to 1, if the program reports it
     description: str = ""
     notes: str = ""

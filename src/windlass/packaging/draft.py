@@ -11,6 +11,7 @@ import msgspec
 
 from windlass.model.job import ProcessCall, ShellCall
 from windlass.model.requests import CreateTrial
+from windlass.packaging.function_sources import FunctionSource
 from windlass.packaging.large_values import PackedCall
 from windlass.packaging.snapshot import Snapshot
 
@@ -38,6 +39,7 @@ class Draft:
     large: dict[str, tuple[str, ...]] = field(default_factory=dict)  # large values, by payload
     retake: Callable[[], Snapshot] | None = None
     programs: Sequence[Program] = ()  # the unpackaged programs of the roles, in order
+    sources: list[FunctionSource] = field(default_factory=list)  # functions without a file
 
     def attach(self, data: bytes) -> str:
         """Add a blob to upload, and return its digest."""
@@ -75,3 +77,16 @@ def mask(value: Any, secrets: Iterable[str]) -> Any:
         return value
 
     return masked(value) if hidden else value
+
+
+def mask_sources(
+    sources: Iterable[FunctionSource], secrets: Iterable[str]
+) -> tuple[FunctionSource, ...]:
+    """Replace every secret in recorded sources by `***`."""
+    hidden = tuple(secrets)
+    return tuple(
+        msgspec.structs.replace(
+            source, text=mask(source.text, hidden), block=mask(source.block, hidden)
+        )
+        for source in sources
+    )

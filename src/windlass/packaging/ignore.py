@@ -15,10 +15,12 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+# The folder of a snapshot with code that is not part of the project. A downloaded snapshot has it.
+RECORDED = ".windlass-code"
 ALWAYS_IGNORED = frozenset(
     (
-        ".git", "__pycache__", "node_modules", ".mypy_cache", ".ruff_cache", ".pytest_cache",
-        ".hypothesis", ".ipynb_checkpoints", ".DS_Store",
+        RECORDED, ".git", "__pycache__", "node_modules", ".mypy_cache", ".ruff_cache",
+        ".pytest_cache", ".hypothesis", ".ipynb_checkpoints", ".DS_Store",
     )
 )  # fmt: skip
 ALWAYS_IGNORED_ENDINGS = (".pyc", ".egg-info")

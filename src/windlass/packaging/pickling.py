@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from windlass.model.errors import SerializationError
@@ -37,10 +37,12 @@ def pack_call(
     kwargs: Mapping[str, Any],
     root: Path,
     known: LargeValues | None = None,
+    describe: Callable[[Sequence[Any]], bytes] = lambda _: b"",
 ) -> PackedCall:
     """Pickle a function and its arguments; raise SerializationError naming the part that fails.
 
-    If a part cannot be pickled, the error names this part.
+    `describe` gets the functions and classes that are pickled by value. Its result, a pickle or
+    b"", follows the pickle of the call.
 
     Large values, such as arrays, are blobs of their own: calls with the same value share its blob.
     `known` has the values of earlier calls, which are not hashed again.
@@ -62,9 +64,10 @@ def pack_call(
     file = PickleFile(known if known is not None else LargeValues())
     with _modules_by_value(str(root)):
         try:
-            cloudpickle.Pickler(file, protocol=_PROTOCOL).dump(call)
+            by_value = _dump(call, file)
         except Exception as error:  # a user's class may raise anything
             raise _explained(fn, call, cloudpickle.dumps, error) from error
+    file.write(describe(by_value))
     packed = file.finish()
     if packed.size > LARGEST_PAYLOAD:
         raise SerializationError(
@@ -99,6 +102,36 @@ def find_large_parts(
             if counter.size > limit:
                 parts.append((what, counter.size))
     return parts
+
+
+def _dump(call: dict[str, Any], file: PickleFile) -> list[Any]:
+    """Pickle a call. Return the functions and classes that were pickled by value."""
+    pickler = _pickler_class()(file, protocol=_PROTOCOL)
+    pickler.dump(call)
+    by_value: list[Any] = pickler.by_value
+    return by_value
+
+
+@lru_cache(maxsize=1)
+def _pickler_class() -> Any:
+    import cloudpickle
+
+    # cloudpickle has no types.
+    class ListingPickler(cloudpickle.Pickler):  # type: ignore[misc]
+        """Lists the functions and classes that are pickled by value."""
+
+        def __init__(self, file: PickleFile, protocol: int) -> None:
+            super().__init__(file, protocol=protocol)
+            self.by_value: list[Any] = []
+
+        def reducer_override(self, obj: Any) -> Any:
+            reduced = super().reducer_override(obj)
+            is_code = isinstance(obj, (FunctionType, type)) and obj.__module__ != "builtins"
+            if is_code and reduced is not NotImplemented:
+                self.by_value.append(obj)
+            return reduced
+
+    return ListingPickler
 
 
 def pack_arguments(arguments: Mapping[str, Any], root: Path) -> bytes:

@@ -78,6 +78,10 @@ class Snapshot:
         """The entries of all files, sorted by path."""
         return self._table.entries()
 
+    def has_file(self, path: str) -> bool:
+        """Return whether the tree has a file with this path, relative to the root."""
+        return self._table.has(path)
+
     def read(self, digest: str) -> bytes:
         """Return the content with this `digest`, which is a file of the tree or the manifest.
 

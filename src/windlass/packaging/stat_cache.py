@@ -101,6 +101,11 @@ class StatTable:
         """Return the number of the row with this path."""
         return bisect_left(self.paths, path)
 
+    def has(self, path: str) -> bool:
+        """Return whether there is a file with this path, relative to the prefix."""
+        row = self.row(self.prefix + path)
+        return row < len(self.paths) and self.paths[row] == self.prefix + path
+
     def rearranged(self, paths: list[str]) -> StatTable:
         """Return a table for a different list of files. New files have no data yet."""
         table = StatTable(self.prefix, paths)

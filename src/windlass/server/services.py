@@ -16,6 +16,7 @@ from windlass.runtimes.base import ServerRuntime
 from windlass.server.db.base import Database
 from windlass.server.operations.experiment_leases import ExperimentLeases
 from windlass.server.operations.shared_log_pages import SharedLogPages
+from windlass.server.operations.trial_waits import TrialWaits
 from windlass.server.space_reserve import SpaceReserve
 from windlass.server.stores.artifacts import ArtifactStore
 from windlass.server.stores.blobs.base import BlobStore
@@ -66,6 +67,7 @@ class Services:
     runtime: ServerRuntime
     nudge_path: str  # the socket for short notifications from trials; `server.json` has its path
     admission: AdmissionQueue
+    waits: TrialWaits
     controller: Controller
     capacity: Capacity
     started: float

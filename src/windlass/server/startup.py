@@ -44,6 +44,7 @@ from windlass.server.operations.dependents import Dependents
 from windlass.server.operations.experiment_leases import ExperimentLeases
 from windlass.server.operations.shared_log_pages import SharedLogPages
 from windlass.server.operations.stop import tell_to_stop
+from windlass.server.operations.trial_waits import TrialWaits
 from windlass.server.services import Services
 from windlass.server.space_reserve import SpaceReserve
 from windlass.server.stores.artifacts import ArtifactStore
@@ -370,6 +371,7 @@ def _assemble(
         runtime=runtime,
         nudge_path=local.nudges.path,
         admission=admission,
+        waits=TrialWaits(admission, hub.publish),
         controller=controller,
         capacity=capacity,
         started=time.time(),

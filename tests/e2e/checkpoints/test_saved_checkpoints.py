@@ -370,13 +370,13 @@ def test_a_trial_continues_from_the_checkpoint_of_another(home: Path, project: P
     assert own.step == 0
     assert longer.continue_().result() == "0.4 0.3 "  # its own, now that it has one
     first = next(trial.list_checkpoints())
-    other = trial.fork(first, {"losses": []}, name="other way", labels=["b", "a", "b"])
+    other = trial.fork({"losses": []}, checkpoint=first, name="other way", labels=["b", "a", "b"])
     assert other.result() == "0.5 "
     assert other.labels == ("b", "a")
     assert other.rerun().result() == "0.5 "  # exactly the same again
     assert other.continue_().result() == "0.5 "  # it saved none: its first one
     with pytest.raises(wl.InvalidArgument, match="is of trial"):
-        trial.fork(own)
+        trial.fork(checkpoint=own)
     shown = project.run(BIN / "windlass", "show", str(trial.id)).stdout
     assert "continued at step 1" in shown
     assert "forked at step 0" in shown

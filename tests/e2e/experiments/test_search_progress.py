@@ -131,6 +131,7 @@ def test_an_auxiliary_trial_lives_as_long_as_the_search(
     )
     experiment.search(score, space={"x": wl.uniform(0, 1)}, metric="v", trials=4, concurrent=1)
     assert watcher.wait(60).state == "STOPPED"
-    last = max(trial.ended or 0.0 for trial in experiment.list_trials() if trial.id != watcher.id)
-    assert watcher.ended is not None
-    assert watcher.ended >= last
+    others = [trial for trial in experiment.list_trials() if trial != watcher]
+    last = max(trial.record.ended or 0.0 for trial in others)
+    assert watcher.record.ended is not None
+    assert watcher.record.ended >= last

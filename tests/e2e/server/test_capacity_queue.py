@@ -141,16 +141,54 @@ outer.submit()
 """
 
 
-def test_a_trial_that_waits_for_its_own_capacity_logs_a_notice(machine: Machine) -> None:
+@pytest.mark.finding("U27")
+def test_a_trial_that_waits_for_its_own_capacity_fails_and_explains_why(machine: Machine) -> None:
     outer = machine.submit(WAITS_FOR_ITSELF)["outer"]
     eventually(lambda: any(outer.logs()), "it says what it waits for")
     inner = next(trial for trial in wl.list_trials() if trial.name == "inner")
-    assert list(outer.logs()) == [
-        f"Trial {inner.id} (inner) queued: needs 2 CPUs, 1 free; 1st in queue. "
+    why = (
+        f"needs 2 CPUs, 1 free; 1st in queue; cannot start: trial {outer.id} waits for it and "
+        "keeps its CPUs"
+    )
+    assert inner.refresh().message == why
+    assert str(next(iter(outer.logs()))) == (
+        f"Trial {inner.id} (inner) queued: {why}. "
         f"Trial {outer.id}, which waits for it, keeps its own resources meanwhile."
-    ]
-    outer.stop()
+    )
+    with pytest.raises(wl.Deadlock, match="can never start") as caught:
+        outer.result(timeout=PATIENCE)
+    assert f"This is trial {outer.id}, so its wait would never end." in str(caught.value)
+    assert "Call the function directly" in str(caught.value)
     assert inner.wait(timeout=PATIENCE).state == "SUCCEEDED"
+
+
+WAIT_FOR_CAPACITY = """
+@wl.run
+def inner(number):
+    return number
+
+@wl.run
+def outer(number, folder):
+    note(folder, "begin", f"outer{number}")
+    while not os.path.exists(f"{folder}/all"):
+        time.sleep(0.01)
+    return inner.submit(number).result()
+
+for number in (1, 2):
+    outer.options(name=f"outer{number}").submit(number, folder)
+"""
+
+
+@pytest.mark.finding("U27")
+def test_of_trials_that_keep_each_other_from_continuing_the_newest_fails(machine: Machine) -> None:
+    outer = machine.submit(WAIT_FOR_CAPACITY)
+    eventually(lambda: len(machine.begun()) == 2, "both run")
+    machine.release("all")
+    with pytest.raises(wl.Deadlock) as caught:
+        outer["outer2"].result(timeout=PATIENCE)
+    first, second = (outer[name].id for name in ("outer1", "outer2"))
+    assert f"trials {first} and {second} wait and keep their CPUs" in str(caught.value)
+    assert outer["outer1"].result(timeout=PATIENCE) == 1
 
 
 def test_a_larger_trial_is_not_starved_by_smaller_ones(machine: Machine) -> None:

@@ -187,7 +187,7 @@ def test_a_refused_deletion_lists_each_needed_checkpoint_with_its_reasons(
 ) -> None:
     trial, plain = save.submit(6), save.submit(0).wait()
     one, two, _, *others = trial.wait().list_checkpoints()
-    forked = trial.fork(one, {"count": 0}).wait()
+    forked = trial.fork({"count": 0}, checkpoint=one).wait()
     model = wl.create_model("net")
     for version in (two, *others):
         model.register_version(version)

@@ -29,10 +29,11 @@ def test_a_trial_that_ends_without_a_server_has_the_times_of_its_exit_record(
     record = read_json(str(exit_file))
     assert record is not None
     trial = wl.get_trial(trial.id).wait()
-    assert (trial.started, trial.ended) == (record["started"], record["ended"])
+    assert (trial.record.started, trial.record.ended) == (record["started"], record["ended"])
     ran = format_duration(record["ended"] - record["started"])
     shown = windlass("show", trial.id).stdout
     assert f"(ran {ran})" in shown
-    assert f"+{format_duration(trial.ended - trial.record.created)}" in shown.splitlines()[-1]
+    since_creation = trial.record.ended - trial.record.created
+    assert f"+{format_duration(since_creation)}" in shown.splitlines()[-1]
     assert ran in windlass("tasks", trial.id).stdout
     assert ran in windlass("ls").stdout

@@ -74,7 +74,8 @@ def test_everything_about_a_trial_is_in_its_record(home: Path, project: Project)
     assert (trial.state, trial.is_finished, trial.exit_code) == ("SUCCEEDED", True, 0)
     assert (trial.error, trial.restarts) == (None, 0)
     assert trial.started is not None and trial.ended is not None
-    assert before <= trial.created <= trial.started <= trial.ended <= after
+    assert before <= trial.record.created and trial.record.ended <= after
+    assert trial.created <= trial.started <= trial.ended
     [attempt] = trial.attempts
     assert (attempt.attempt, attempt.phase, attempt.exit_code) == (1, "Succeeded", 0)
     assert attempt.started is not None and attempt.ended is not None

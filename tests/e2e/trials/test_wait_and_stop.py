@@ -223,7 +223,7 @@ def test_logs_are_the_written_lines_in_order(home: Path, written: Any) -> None:
         0,
         1,
     )
-    assert written.created <= first.time <= written.ended
+    assert written.record.created <= first.time <= written.record.ended
     assert list(written.logs(search="ünïcode")) == ["ünïcode ✓"]
     assert list(written.logs(search="10%")) == ["10%\r50%\r100%"]
 

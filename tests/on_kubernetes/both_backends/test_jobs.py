@@ -182,5 +182,5 @@ def test_restart_policies_limits_and_deadlines_work(backend: Backend) -> None:
     # The deadline applies to the job, including all attempts.
     assert (late.state, late.record.reason) == ("FAILED", "DeadlineExceeded")
     assert "its deadline of 20s" in late.message
-    assert late.ended is not None and late.ended - late.created >= 20
+    assert late.ended is not None and (late.ended - late.created).total_seconds() >= 20
     eventually(lambda: not backend.leftovers(), "nothing of them is left")

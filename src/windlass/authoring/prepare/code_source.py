@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from windlass.home import Home
+from windlass.packaging.function_sources import source_files
 from windlass.packaging.git import GitStatus
+from windlass.packaging.joined_snapshot import JoinedSnapshot
 from windlass.packaging.provenance import collect, installed_packages
 from windlass.packaging.snapshot import Snapshot, take_snapshot
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from windlass.authoring.prepare.call_site import CallSite
     from windlass.client.client import Client
     from windlass.model.job import Code
+    from windlass.packaging.function_sources import FunctionSource
 
 
 class Source:
@@ -28,6 +33,7 @@ class Source:
     def __init__(self, client: Client, call_site: CallSite) -> None:
         self.call_site = call_site
         self._cache = cache_of(client)
+        self._joined: tuple[Snapshot, Sequence[FunctionSource], Snapshot] | None = None
         status = GitStatus(str(call_site.root.path))  # runs while the files are read
         self.snapshot = take_snapshot(call_site.root, self._cache, status=status)
         self.packages = installed_packages(self._cache)
@@ -39,6 +45,21 @@ class Source:
     def code(self) -> Code:
         """The `code` field of a job's specification."""
         return self.call_site.code(self.snapshot.tree)
+
+    def has_file(self, path: str) -> bool:
+        """Return whether the snapshot contains the file with this absolute path."""
+        base = os.path.join(os.path.realpath(self.call_site.root.path), "")
+        real = os.path.realpath(path)
+        return real.startswith(base) and self.snapshot.has_file(real[len(base) :])
+
+    def snapshot_with(self, sources: Sequence[FunctionSource]) -> Snapshot:
+        """Return the snapshot together with sources that are not in the project."""
+        if not sources:
+            return self.snapshot
+        if self._joined is None or self._joined[:2] != (self.snapshot, sources):
+            joined = JoinedSnapshot(self.snapshot, {}, source_files(sources))
+            self._joined = self.snapshot, sources, joined
+        return self._joined[2]
 
     def retake(self) -> Snapshot:
         """Take the snapshot again and hold all content in memory.

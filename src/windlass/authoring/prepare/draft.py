@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -30,7 +31,8 @@ from windlass.model.job import (
 )
 from windlass.model.records import Recipe, TrialKind
 from windlass.model.requests import CreateTrial, Private
-from windlass.packaging.draft import Call, Draft, Program, mask
+from windlass.packaging.draft import Call, Draft, Program, mask, mask_sources
+from windlass.packaging.function_sources import FunctionSource, dump_lines, find_sources
 from windlass.packaging.large_values import LargeValues
 from windlass.packaging.params import describe_params
 from windlass.packaging.pickling import pack_call
@@ -38,9 +40,11 @@ from windlass.packaging.pickling import pack_call
 if TYPE_CHECKING:
     from windlass.authoring.public.packaged import Packaged
     from windlass.client.client import Client
+    from windlass.packaging.snapshot import Snapshot
 
 # A placeholder for the executables of a job specification that are not known yet.
 TO_COME = ProcessCall(argv=("",))
+_MOST_NAMED = 100
 
 
 class Filing(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,6 +98,10 @@ class Plan:
         self._lock = _resolve(packages, client)
         self._large_values = LargeValues()
         self._source = None if call_site is None else Source(client, call_site)
+        # The values are kept, so that no other value gets the same id.
+        self._last_sources: (
+            tuple[tuple[int, ...], Sequence[Any], tuple[FunctionSource, ...]] | None
+        ) = None
 
     def draft(
         self, programs: Sequence[Program], params: Mapping[str, Any], filing: Filing | None = None
@@ -106,29 +114,41 @@ class Plan:
         if filing is not None:
             _check_filing(self._secrets, filing)
         draft = Draft(self._request(params, filing or self._filing), programs=programs)
-        if source is not None:
-            draft.snapshot, draft.retake = source.snapshot, source.retake
         first = source or next(iter(self._packaged.values()))
-        roles = tuple(
-            self._role(draft, role, program, first.code)
+        code = first.code
+        executables = [
+            self._executable(draft, program, self._packaged.get(role.name))
             for role, program in zip(self._outline.roles, programs, strict=True)
+        ]
+        if source is not None:
+            sources = tuple(dict.fromkeys(draft.sources))
+            draft.snapshot = source.snapshot_with(sources)
+            draft.retake = partial(_retake, source, sources)
+            names = tuple(dict.fromkeys(item.name for item in sources))
+            code = msgspec.structs.replace(
+                code, tree=draft.snapshot.tree, functions=names[:_MOST_NAMED]
+            )
+        roles = tuple(
+            self._role(role, executable, code)
+            for role, executable in zip(self._outline.roles, executables, strict=True)
         )
         spec = msgspec.structs.replace(
-            self._outline, roles=roles, code=first.code, python=self._python(draft)
+            self._outline, roles=roles, code=code, python=self._python(draft)
         )
         listed = draft.attach(source.packages) if source else first.provenance.packages
         argv = mask(first.provenance.argv, self._secrets.values())
         provenance = msgspec.structs.replace(first.provenance, packages=listed, argv=argv)
+        if draft.snapshot is not None:
+            files, size = draft.snapshot.files, draft.snapshot.size
+            provenance = msgspec.structs.replace(provenance, tree_files=files, tree_size=size)
         draft.request = msgspec.structs.replace(draft.request, spec=spec, provenance=provenance)
         return draft
 
-    def _role(self, draft: Draft, role: Role, program: Program, shared: Code) -> Role:
+    def _role(self, role: Role, executable: Executable, shared: Code) -> Role:
         packaged = self._packaged.get(role.name)
         code = packaged.code if packaged else shared
         return msgspec.structs.replace(
-            role,
-            executable=self._executable(draft, program, packaged),
-            code=code if code != shared else None,
+            role, executable=executable, code=code if code != shared else None
         )
 
     def _executable(self, draft: Draft, program: Program, packaged: Packaged | None) -> Executable:
@@ -137,11 +157,31 @@ class Plan:
         whose = packaged or self._source
         assert whose is not None  # noqa: S101 -- unpackaged roles have a source
         function, root = program.function, whose.call_site.root.path
-        call = pack_call(function, program.args, program.kwargs, root, self._large_values)
+
+        def describe(by_value: Sequence[Any]) -> bytes:
+            sources = self._sources_of(by_value, whose)
+            if whose is self._source:
+                draft.sources += sources
+            return dump_lines(sources)
+
+        call = pack_call(function, program.args, program.kwargs, root, self._large_values, describe)
         if call.size > LARGE_CALL:
             warn_of_large_call(program, call.size, root)
         qualname = getattr(function, "__qualname__", type(function).__qualname__)
         return FunctionCall(payload=draft.attach_call(call), qualname=qualname)
+
+    def _sources_of(
+        self, values: Sequence[Any], whose: Source | Packaged
+    ) -> tuple[FunctionSource, ...]:
+        """Return the sources of functions and classes that a call carries, without secrets.
+
+        The result is cached, because the calls of a `map` carry the same functions.
+        """
+        key = tuple(map(id, values))
+        if self._last_sources is None or self._last_sources[0] != key:
+            sources = mask_sources(find_sources(values, whose.has_file), self._secrets.values())
+            self._last_sources = key, values, sources
+        return self._last_sources[2]
 
     def _python(self, draft: Draft) -> Python:
         """Return the `python` field of the job's specification.
@@ -185,6 +225,11 @@ class Plan:
                 embedded=self._is_embedded and self._outline.capabilities.runs_on_server,
             ),
         )
+
+
+def _retake(source: Source, sources: Sequence[FunctionSource]) -> Snapshot:
+    source.retake()
+    return source.snapshot_with(sources)
 
 
 def _check_filing(secrets: Mapping[str, str], filing: Filing) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -20,11 +20,13 @@ from windlass.authoring.public.executables import Container, Executable, PythonF
 from windlass.authoring.public.packaged import Packaged, server_of
 from windlass.client.connection.submit import upload
 from windlass.model.errors import InvalidArgument, Unsupported, shown
+from windlass.packaging.function_sources import find_sources
 from windlass.packaging.pickling import pack_call
 from windlass.packaging.project_root import Root
 
 if TYPE_CHECKING:
     from windlass.client.client import Client
+    from windlass.packaging.snapshot import Snapshot
 
 
 def package(client: Client, executables: Sequence[Executable | Packaged]) -> list[Packaged]:
@@ -38,11 +40,14 @@ def package(client: Client, executables: Sequence[Executable | Packaged]) -> lis
     call_sites = [
         None if isinstance(item, Packaged) else find_call_site([item]) for item in executables
     ]
+    by_value: dict[Root, list[Any]] = {}
     for executable, call_site in zip(executables, call_sites, strict=True):
         if isinstance(executable, PythonFunction) and call_site is not None:
             # Raise pickling errors now rather than when the first job is submitted.
-            pack_call(plain_function(executable.function), (), {}, call_site.root.path)
-    sources: dict[Root, tuple[Source, str]] = {}
+            values = by_value.setdefault(_tree_of(call_site.root), [])
+            function = plain_function(executable.function)
+            pack_call(function, (), {}, call_site.root.path, describe=_collector(values))
+    sources: dict[Root, _Sent] = {}
     packages = []
     for executable, call_site in zip(executables, call_sites, strict=True):
         if isinstance(executable, Packaged):
@@ -52,21 +57,21 @@ def package(client: Client, executables: Sequence[Executable | Packaged]) -> lis
         assert call_site is not None  # noqa: S101 -- set unless packaged
         tree = _tree_of(call_site.root)
         if tree not in sources:
-            source = Source(client, call_site)
-            sources[tree] = source, _send(client, source)
-        source, listed = sources[tree]
+            sources[tree] = _send(client, Source(client, call_site), by_value.get(tree, ()))
+        sent = sources[tree]
         packages.append(
             Packaged(
                 executable=executable,
-                tree=source.snapshot.tree,
-                files=source.snapshot.files,
-                size=source.snapshot.size,
+                tree=sent.snapshot.tree,
+                files=sent.snapshot.files,
+                size=sent.snapshot.size,
                 server=server_of(endpoint),
                 name=executable_name(executable),
                 argv=command_words(executable, call_site),
                 call_site=call_site,
-                provenance=msgspec.structs.replace(source.provenance, packages=listed),
+                provenance=msgspec.structs.replace(sent.source.provenance, packages=sent.listed),
                 flaw=executable_flaw(executable),
+                functions=sent.functions,
             )
         )
     return packages
@@ -80,13 +85,38 @@ def _tree_of(root: Root) -> Root:
     return root if root.kind == "loaded" else msgspec.structs.replace(root, script=None)
 
 
-def _send(client: Client, source: Source) -> str:
-    """Upload a snapshot to the server. Return the digest of the list of installed packages."""
+def _collector(values: list[Any]) -> Callable[[Sequence[Any]], bytes]:
+    def collect(by_value: Sequence[Any]) -> bytes:
+        values.extend(by_value)
+        return b""
+
+    return collect
+
+
+class _Sent(NamedTuple):
+    """An uploaded snapshot, and the digest of the list of installed packages."""
+
+    source: Source
+    snapshot: Snapshot
+    functions: tuple[str, ...]
+    listed: str
+
+
+def _send(client: Client, source: Source, by_value: Sequence[Any]) -> _Sent:
+    """Upload a snapshot to the server, with the sources of functions that have no file."""
     import hashlib
 
     listed = hashlib.sha256(source.packages).hexdigest()
-    upload(client.transport, source.snapshot, {listed: source.packages}, source.retake)
-    return listed
+    sources = find_sources(by_value, source.has_file)
+
+    def retake() -> Snapshot:
+        source.retake()
+        return source.snapshot_with(sources)
+
+    snapshot = source.snapshot_with(sources)
+    upload(client.transport, snapshot, {listed: source.packages}, retake)
+    names = tuple(dict.fromkeys(item.name for item in sources))
+    return _Sent(source, source.snapshot_with(sources), names, listed)
 
 
 def _check(executables: Any) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from windlass.model.errors import InvalidArgument
 
@@ -41,10 +44,17 @@ class Packaged:
     provenance: Provenance
     flaw: str = ""  # the problem of a module that only packages= can provide
 
+    functions: tuple[str, ...] = ()  # recorded functions and classes without a project file
+
     @property
     def code(self) -> Code:
         """The `code` field of a job's specification."""
-        return self.call_site.code(self.tree)
+        return msgspec.structs.replace(self.call_site.code(self.tree), functions=self.functions)
+
+    def has_file(self, path: str) -> bool:
+        """Return whether the project contains a file. The upload contained this file."""
+        root = os.path.join(os.path.realpath(self.call_site.root.path), "")
+        return os.path.realpath(path).startswith(root)
 
     def check_server(self, endpoint: Endpoint) -> None:
         """Raise an error if the code was uploaded to a different server."""

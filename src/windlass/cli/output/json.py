@@ -6,6 +6,7 @@ import json
 import math
 import sys
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from enum import Enum
 from typing import Any
 
@@ -56,6 +57,8 @@ def plain(value: Any) -> Any:
         config = value.__struct_config__
         fields = {name: plain(getattr(value, name)) for name in value.__struct_fields__}
         return {str(config.tag_field): config.tag, **fields} if config.tag else fields
+    if isinstance(value, datetime):
+        return value.timestamp()
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Mapping):

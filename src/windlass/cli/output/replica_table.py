@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -79,15 +80,18 @@ def describe_cause(record: TrialRecord, attempt: Attempt | Replica) -> str:
     return lines[-1] if lines else describe_end(attempt).removeprefix("failed with ")
 
 
+def _seconds(moment: datetime | float | None) -> float | None:
+    """Return the time of a `Replica` or an `Attempt` in seconds since the epoch."""
+    return moment.timestamp() if isinstance(moment, datetime) else moment
+
+
 def _row(record: TrialRecord, attempt: Attempt | Replica, now: float, *, is_alone: bool) -> Row:
     from windlass.cli.output.table import Cell
     from windlass.cli.output.text import clean
     from windlass.model.text.quantities import format_duration
 
-    took = ""
-    if attempt.started is not None:
-        end = attempt.ended if attempt.ended is not None else now
-        took = format_duration(end - attempt.started)
+    began, ended = _seconds(attempt.started), _seconds(attempt.ended)
+    took = "" if began is None else format_duration((now if ended is None else ended) - began)
     return [
         _name(attempt, is_alone=is_alone),
         "" if is_alone else str(attempt.attempt or ""),

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import os
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
@@ -14,7 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from windlass.client.connection.http import EventStream, StreamEvent
 from windlass.client.connection.transport import Transport, decode, request_path
-from windlass.model.errors import ServerUnreachable, WaitTimeout
+from windlass.model.errors import Deadlock, ServerUnreachable, WaitTimeout
 from windlass.model.logs import LogPage
 from windlass.model.records import TrialRecord
 from windlass.model.requests import CreateTrial, StreamEnd
@@ -24,6 +26,7 @@ News = TrialRecord | LogPage | StreamEnd
 N = TypeVar("N")
 
 _PATIENCE = 60.0  # seconds without an answer, after which the client gives up
+_STUCK = 5.0  # seconds until a wait that can never end raises an error
 _PAUSE = 0.2  # seconds between two requests to a server that does not answer
 
 
@@ -153,7 +156,37 @@ class TrialEvents(Stream[News]):
         self._request = request
         self._query = {"logs": "true" if logs else "false", **(query or {})}
         self._cursor: str | None = None
+        self._own_trial = _own_trial(transport)
+        self._query["waiter"] = self._own_trial
+        self._hopeless: TrialRecord | None = None
+        self._stuck_timer: threading.Timer | None = None
         self.trial_id = trial_id
+
+    def __iter__(self) -> Iterator[News]:
+        try:
+            yield from super().__iter__()
+        finally:
+            self._watch_blockers(None)
+        if self._hopeless is not None:
+            raise _deadlock_error(self._hopeless, self._own_trial)
+
+    def _watch_blockers(self, record: TrialRecord | None) -> None:
+        """End the wait if it stays hopeless for some time.
+
+        Of several trials that keep each other from continuing, the newest one ends its wait.
+        """
+        is_stuck = record is not None and self._own_trial == max(record.blocked_by, default=None)
+        if not is_stuck and self._stuck_timer is not None:
+            self._stuck_timer.cancel()
+            self._stuck_timer = None
+        elif is_stuck and self._stuck_timer is None:
+            self._stuck_timer = threading.Timer(_STUCK, self._give_up, [record])
+            self._stuck_timer.daemon = True
+            self._stuck_timer.start()
+
+    def _give_up(self, record: TrialRecord) -> None:
+        self._hopeless = record
+        self.cut()
 
     def _open(self) -> contextlib.AbstractContextManager[EventStream]:
         query = self._query
@@ -173,6 +206,8 @@ class TrialEvents(Stream[News]):
             return decode(event.data, StreamEnd)
         record = decode(event.data, TrialRecord)
         self.trial_id = record.id
+        if self._own_trial is not None:
+            self._watch_blockers(record)
         return record
 
     def _is_last(self, news: News) -> bool:
@@ -183,3 +218,22 @@ class TrialEvents(Stream[News]):
             f"Trial {self.trial_id} did not end within {limit}. It continues to run.",
             hint=f"Wait again, or stop it: windlass stop {self.trial_id}",
         )
+
+
+def _own_trial(transport: Transport) -> int | None:
+    """Return the id of the trial of this process, if it has capacity of the same server."""
+    number = os.environ.get("WINDLASS_TRIAL_ID", "")
+    is_elsewhere = "WINDLASS_EXTERNAL" in os.environ or "WINDLASS_AWAY" in os.environ
+    if is_elsewhere or transport.named != (None, None) or not number.isdecimal():
+        return None
+    return int(number)
+
+
+def _deadlock_error(record: TrialRecord, own_trial: int | None) -> Deadlock:
+    return Deadlock(
+        f"Trial {record.id} ({record.name}) can never start: {record.message}. This is trial "
+        f"{own_trial}, so its wait would never end.",
+        hint="Call the function directly (train(...)), which runs it inside this trial. Or reserve "
+        "less for the trials that wait: cpus=0.1. Or submit the other trials from a program that "
+        f"is no trial. To stop trial {record.id}: windlass stop {record.id}",
+    )

@@ -88,6 +88,17 @@ class Transport:
         return (self._named.url, self._named.token) if self._named else (None, None)
 
     @property
+    def server(self) -> str:
+        """The address of the server, or the path of the home of an embedded server.
+
+        Unlike the address of an embedded server, the path stays the same when the server restarts.
+        """
+        if self._named is not None and self._named.home is None:
+            return self._named.url.rstrip("/")
+        home = self._home or (self._named and self._named.home)
+        return str(home.path) if home else ""
+
+    @property
     def endpoint(self) -> Endpoint:
         """The server that receives the requests. The first access finds or starts the server."""
         if self._endpoint is None:

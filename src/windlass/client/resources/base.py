@@ -8,8 +8,11 @@ from windlass.client.arguments.filters import filter_query
 from windlass.client.arguments.scopes import id_or_name_path
 from windlass.client.connection.pages import Listing, Page, walk
 from windlass.client.connection.transport import Transport, request_path
+from windlass.model.text.times import to_datetime
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from typing_extensions import Self, Unpack
 
     from windlass.client.arguments.filters import Filters
@@ -62,9 +65,9 @@ class Resource(Generic[RecordT]):
         return self._record.name
 
     @property
-    def created(self) -> float:
-        """The time of creation, in seconds since the epoch."""
-        return self._record.created
+    def created(self) -> datetime:
+        """The time of creation, in UTC."""
+        return to_datetime(self._record.created)
 
     @property
     def record(self) -> RecordT:
@@ -91,6 +94,25 @@ class Resource(Generic[RecordT]):
     @property
     def _path(self) -> str:
         return request_path(self._collection, self.id)
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether both objects stand for the same resource of the same server.
+
+        ```python
+        trial = train.submit(0.1)
+        assert wl.get_trial(trial.id) == trial
+        ```
+        """
+        if not isinstance(other, Resource):
+            return NotImplemented
+        return self is other or (self.id != 0 and self._identity == other._identity)
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+    @property
+    def _identity(self) -> tuple[str, str]:
+        return self._transport.server, self._path
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the record without the connection.

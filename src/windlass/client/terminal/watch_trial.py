@@ -60,7 +60,7 @@ def watch(
     Ctrl-C stops the trial. Before Windlass stops the trial, it calls `before_stop`, which can
     prevent the start of other trials.
     """
-    view.tell_apart(names_of(trial.record.spec, trial.attempts))
+    view.tell_apart(names_of(trial.record.spec, trial.record.attempts))
     following = TrialEvents(client.transport, trial_id=trial.id)
     with sigterm_interrupts() as interruption:
         return _watch(client, following, view, iter(following), None, interruption, before_stop)

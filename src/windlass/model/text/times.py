@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from datetime import date, datetime
-from typing import Any
+from datetime import date, datetime, timezone
+from typing import Any, overload
 
 from windlass.model.errors import shown
 from windlass.model.text.quantities import parse_duration
@@ -40,6 +40,30 @@ def parse_time(value: Any, now: float | None = None) -> float:
     raise ValueError(
         f"{shown(value)} is not a time; write '2026-11-16', '2026-11-16 10:30', or '2h' for 2 h ago"
     )
+
+
+@overload
+def to_datetime(seconds: float) -> datetime: ...
+
+
+@overload
+def to_datetime(seconds: float | None) -> datetime | None: ...
+
+
+def to_datetime(seconds: float | None) -> datetime | None:
+    """Convert seconds since the epoch to a datetime in UTC. None stays None.
+
+    >>> str(to_datetime(1794825000.5))
+    '2026-11-16 10:30:00.500000+00:00'
+
+    Fractions of a microsecond are cut off, so the datetime is never later than the given time. For
+    example, `created_after=trial.created` includes the trial itself.
+    """
+    if seconds is None:
+        return None
+    whole = math.floor(seconds)
+    exact = datetime.fromtimestamp(whole, timezone.utc)
+    return exact.replace(microsecond=math.floor((seconds - whole) * 1_000_000))
 
 
 def _of_date(text: str) -> float | None:

@@ -85,11 +85,12 @@ async def stream_trial(
     attempt: Attempt = None,
     since: float | None = None,
     until: float | None = None,
+    waiter: Annotated[int, Meta(ge=1, le=2**63 - 1)] | None = None,
 ) -> Answer:
     """Stream the states of a trial and the matching lines of its log until the trial ends.
 
     The stream also ends once the time `until` has passed. A log event without lines only reports
-    the next cursor.
+    the next cursor. `waiter` is the id of the trial whose program waits for the end of the stream.
     """
     whose = LogSelection(role, index, attempt, since, until)
     query = await parse_log_query(search, regex=regex, stream=stream, whose=whose)
@@ -101,7 +102,9 @@ async def stream_trial(
     if tail is not None:
         is_followed = not record.state.is_final
         first = await log_page(services, trial_id, None, query, tail=tail, is_followed=is_followed)
-    return stream_answer(services, trial_id, logs=logs, cursor=cursor, query=query, first=first)
+    return stream_answer(
+        services, trial_id, logs=logs, cursor=cursor, query=query, first=first, waiter=waiter
+    )
 
 
 def _check(record: TrialRecord, whose: LogSelection, cursor: str | None, tail: int | None) -> None:

@@ -56,14 +56,16 @@ async def create_trial(
     data: CreateTrial,
     logs: bool = True,
     cursor: LogCursor = None,
+    waiter: SomeId = None,
 ) -> TrialRecord | Answer:
     """Create a trial.
 
-    Return its record or, if the client accepts events, a stream of its changes.
+    Return its record or, if the client accepts events, a stream of its changes. `waiter` is the id
+    of the trial whose program waits for the end of the stream.
     """
     record = await submit(services, data)
     if EVENTS in request.header(b"accept"):
-        return stream_answer(services, record.id, logs=logs, cursor=cursor)
+        return stream_answer(services, record.id, logs=logs, cursor=cursor, waiter=waiter)
     return enrich(services, record)
 
 

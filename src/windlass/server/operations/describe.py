@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from windlass.model.records import TrialRecord, TrialState
@@ -32,6 +34,9 @@ def enrich(services: Services, record: TrialRecord) -> TrialRecord:
         waits = services.admission.explain(record.uid)
         if record.state is TrialState.QUEUED:
             message = waits[0] if waits else ""
+            if blockers := services.waits.blockers(record.uid):
+                record = msgspec.structs.replace(record, blocked_by=blockers)
+                message = f"{message}; cannot start: {_describe_blockers(blockers)}"
         elif waits:
             message = f"cannot grow yet: {waits[0]}"
         elif failure := services.controller.start_failure(record.uid):
@@ -39,6 +44,18 @@ def enrich(services: Services, record: TrialRecord) -> TrialRecord:
         elif record.attempts:
             message = _what_it_does(record)
     return msgspec.structs.replace(record, directory=directory, message=message)
+
+
+def _describe_blockers(trial_ids: Sequence[int]) -> str:
+    """Describe the trials that keep the capacity that a trial needs.
+
+    >>> _describe_blockers((3,)), _describe_blockers((3, 5))
+    ('trial 3 waits for it and keeps its CPUs', 'trials 3 and 5 wait and keep their CPUs')
+    """
+    if len(trial_ids) == 1:
+        return f"trial {trial_ids[0]} waits for it and keeps its CPUs"
+    *first, last = map(str, trial_ids)
+    return f"trials {', '.join(first)} and {last} wait and keep their CPUs"
 
 
 def _what_it_does(record: TrialRecord) -> str:

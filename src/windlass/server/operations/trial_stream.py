@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 
 import msgspec
 
+from windlass.model.errors import NotFound
 from windlass.model.job import CleanPolicy
 from windlass.model.records import TrialRecord, TrialState
 from windlass.model.requests import INLINE_LIMIT, StreamEnd
@@ -37,11 +38,32 @@ def stream_answer(
     cursor: str | None = None,
     query: LogQuery = _WHOLE_LOG,
     first: Page | None = None,
+    waiter: int | None = None,
 ) -> Answer:
-    """Return a response that streams a trial. `first`, if given, is the first page of the log."""
+    """Return a response that streams a trial. `first`, if given, is the first page of the log.
+
+    `waiter` is the id of the trial whose program waits for the end of the stream.
+    """
     parse_cursor(cursor)  # refuses an invalid cursor before the stream begins
     stream = _follow(services, trial_id, logs=logs, cursor=cursor, query=query, first=first)
+    if waiter is not None:
+        stream = _waited_for(services, waiter, trial_id, stream)
     return Answer(stream, media_type=EVENTS, headers={"Cache-Control": "no-store"})
+
+
+async def _waited_for(
+    services: Services, waiter: int, trial_id: int, stream: AsyncGenerator[bytes, None]
+) -> AsyncGenerator[bytes, None]:
+    """Yield the events of a stream, and record meanwhile that a trial waits for another."""
+    try:
+        waiting: TrialRecord | None = await services.trials.record(waiter)
+    except NotFound:
+        waiting = None
+    awaited = await services.trials.record(trial_id)
+    with services.waits.wait(waiting, awaited):
+        async with contextlib.aclosing(stream):
+            async for message in stream:
+                yield message
 
 
 async def _follow(

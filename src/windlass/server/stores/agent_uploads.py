@@ -60,6 +60,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     rank: Annotated[int, msgspec.Meta(ge=0, lt=1_000_000)]
     ranks: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
     metadata: dict[str, Any] = {}
+    reported_step: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] | None = None
 
 
 class RemoteAttemptFiles:
@@ -173,6 +174,7 @@ class RemoteAttemptFiles:
             "name": part.name,
             "metadata": part.metadata,
             "manifest": part.manifest,
+            "reported_step": part.reported_step,
         }
         shards.add(saver, shard, part.step, part.rank, part.ranks, uid=part.uid)
 

@@ -61,8 +61,17 @@ class Saver:
         return {"role": self.role, "index": self.index, "attempt": self.attempt}
 
 
-def save(saver: Saver, path: str, step: int | None, metadata: Mapping[str, Any]) -> str:
-    """Save a file or a folder atomically as the newest checkpoint. Return the checkpoint's uid."""
+def save(
+    saver: Saver,
+    path: str,
+    step: int | None,
+    metadata: Mapping[str, Any],
+    reported_step: int | None = None,
+) -> str:
+    """Save a file or a folder atomically as the newest checkpoint. Return the checkpoint's uid.
+
+    `reported_step` is the highest step that the program has reported.
+    """
     from windlass.worker.blobs.writer import BlobWriter, held
 
     uid = os.urandom(16).hex()
@@ -76,6 +85,8 @@ def save(saver: Saver, path: str, step: int | None, metadata: Mapping[str, Any])
             "metadata": dict(metadata),
             **saver.facts(),
         }
+        if reported_step is not None:
+            record["reported_step"] = reported_step
         put(keeper, saver.folder, record, entries)
     return uid
 

@@ -37,7 +37,13 @@ _SHARDS = ".shards"
 
 
 def save(
-    saver: Saver, path: str, step: int, metadata: Mapping[str, Any], rank: int, ranks: int
+    saver: Saver,
+    path: str,
+    step: int,
+    metadata: Mapping[str, Any],
+    rank: int,
+    ranks: int,
+    reported_step: int | None = None,
 ) -> str:
     """Save this rank's part of the checkpoint of a step, and return the checkpoint's uid."""
     from windlass.worker.blobs.writer import BlobWriter, held
@@ -50,6 +56,8 @@ def save(
             "metadata": dict(metadata),
             "manifest": keeper.put(encode(entries)),
         }
+        if reported_step is not None:
+            part["reported_step"] = reported_step
         launch = read_json(os.path.join(_attempt(saver.folder, part), "launch.json")) or {}
         if launch.get("away"):
             return _leave(saver, launch, part, step, rank, ranks)
@@ -188,6 +196,8 @@ def _make_whole(
         "shards": len(parts),
         **saver.facts(),
     }
+    if first.get("reported_step") is not None:
+        record["reported_step"] = first["reported_step"]
     checkpoint_records.put(keeper, saver.folder, record, [*merged.values()])
 
 

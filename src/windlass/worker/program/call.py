@@ -27,6 +27,7 @@ from windlass.worker.supervise.child_process import import_paths
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from io import BufferedIOBase
     from typing import Any
 
 TEXT_LIMIT = 200
@@ -84,6 +85,7 @@ def load_payload(
     try:
         with open_call(path, blobs) as file:
             payload = pickle.load(file)  # noqa: S301  # the author's code, in the author's process
+            load_source_lines(file)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "cloudpickle":
             raise
@@ -91,9 +93,28 @@ def load_payload(
         load_cloudpickle()
         with open_call(path, blobs) as file:
             payload = pickle.load(file)  # noqa: S301  # as above
+            load_source_lines(file)
     kind, *where = payload["function"]
     function = where[0] if kind == "value" else _find_function(*where)
     return function, payload["args"], payload["kwargs"]
+
+
+def load_source_lines(file: BufferedIOBase) -> None:
+    """Read the sources of functions without a file, which follow the call in its file.
+
+    Tracebacks and `inspect.getsource` then find the lines, as they did for the caller.
+    """
+    if not file.peek(1):  # type: ignore[attr-defined]  # a buffered reader
+        return
+    import linecache
+
+    for name, first, block in pickle.load(file)["sources"]:  # noqa: S301  # as above
+        known = linecache.cache.get(name)
+        lines = list(known[2]) if known is not None and len(known) > 1 else []
+        added = block.splitlines(keepends=True)
+        lines += ["\n"] * (first - 1 + len(added) - len(lines))
+        lines[first - 1 : first - 1 + len(added)] = added
+        linecache.cache[name] = (sum(map(len, lines)), None, lines, name)
 
 
 def _changed(

@@ -98,11 +98,11 @@ def save_checkpoint(
     source = _path(path)
     try:
         if part is None or number is None:
-            uid = checkpoint_records.save(saver, source, number, noted)
+            uid = checkpoint_records.save(saver, source, number, noted, _reported_step())
         else:
             from windlass.worker.checkpoints import shards
 
-            uid = shards.save(saver, source, number, noted, *part)
+            uid = shards.save(saver, source, number, noted, *part, _reported_step())
     except (OSError, RuntimeError):  # also raised if the store is deleted
         if not _is_over():
             raise
@@ -139,7 +139,20 @@ def latest_checkpoint() -> str | None:
             raise
         return None
     checkpoint_copies.forget_others(saver, restored)
+    if path is not None:
+        _continue_steps(saver, path)
     return path
+
+
+def _continue_steps(saver: checkpoint_records.Saver, copy: str) -> None:
+    """Let reports without a step continue after the step of a checkpoint."""
+    number = os.path.basename(os.path.dirname(copy)).partition("-")[0]
+    record = checkpoint_records.read_record(saver.folder, int(number)) if number.isdecimal() else {}
+    step = (record or {}).get("reported_step", (record or {}).get("step"))
+    if isinstance(step, int):
+        from windlass.worker.program.report import continue_after
+
+        continue_after(step)
 
 
 def should_stop() -> bool:
@@ -183,6 +196,12 @@ def _step(step: SupportsIndex) -> int:
             f"step: {shown(number)} is not between 0 and 2^63 - 1.", "Count from 0: step=0, step=1."
         )
     return number
+
+
+def _reported_step() -> int | None:
+    from windlass.worker.program.report import reported_step
+
+    return reported_step()
 
 
 def _path(path: str | os.PathLike[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Mapping
 from operator import index
 
 from windlass.worker.common.errors import invalid, shown, wrong_type
@@ -20,7 +21,7 @@ from windlass.worker.common.process_tree import MARKER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Sequence
     from typing import Any, SupportsFloat, SupportsIndex
 
 GROUP = "training"
@@ -36,18 +37,33 @@ _environment: Mapping[Any, Any] = getattr(os.environ, "_data", os.environ)
 _marker: Any = os.fsencode(MARKER) if _environment is not os.environ else MARKER
 
 
-def report(step: SupportsIndex, group: str = GROUP, **metrics: SupportsFloat) -> None:
+def report(
+    step_or_metrics: SupportsIndex | Mapping[str, SupportsFloat] | None = None,
+    /,
+    group: str = GROUP,
+    *,
+    step: Any = None,  # SupportsIndex | None, which type checkers would refuse with **values
+    **metrics: SupportsFloat,
+) -> None:
     """Record values of metrics at a step. Every replica may report. Outside of a trial, do nothing.
-
-    A value is any number, including numbers of NumPy and PyTorch, NaN and infinities. A step is a
-    whole number from 0. In every group except "training", the name of the metric starts with the
-    group, as in `validation/loss`.
 
     ```python
     for step in range(3):
         wl.report(step, loss=1 / (step + 1))
         wl.report(step, group="validation", loss=1.5 / (step + 1))
+    wl.report({"loss": 0.1, "grad/norm": 2.5})  # at step 3, the next step
+    wl.report({"loss": 0.1}, step=10)
     ```
+
+    A value is any number, including numbers of NumPy and PyTorch, NaN and infinities. A step is a
+    whole number from 0. In every group except "training", the name of the metric starts with the
+    group, as in `validation/loss`.
+
+    Without a step, Windlass counts. A metric that already has a value at the current step begins
+    the next step, and all other metrics belong to the current step. The current step is the highest
+    step that this process has reported, with or without a step of its own. After
+    `wl.latest_checkpoint()` returned a checkpoint, the count goes on from the step that was current
+    when the checkpoint was saved.
     """
     marker = _environment.get(_marker)
     if marker is None:
@@ -55,14 +71,17 @@ def report(step: SupportsIndex, group: str = GROUP, **metrics: SupportsFloat) ->
     sink = _sinks.get(marker) or _new_sink(marker)
     if sink is None:
         return
+    first = step_or_metrics
     form = sink.forms.get((group, *metrics)) if type(group) is str else None
-    if form is not None and type(step) is int and 0 <= step <= _LAST_STEP:
+    if form is not None and type(first) is int and step is None and 0 <= first <= _LAST_STEP:
         try:
-            record = form.record(time.time(), step, metrics.values())
+            record = form.record(time.time(), first, metrics.values())
         except Exception:  # noqa: BLE001 -- `_encode` finds the value that is wrong
-            record = _encode(sink, step, group, metrics)
+            record = _encode(sink, first, group, metrics)
+        if first > form.last:
+            form.last = first
     else:
-        record = _encode(sink, step, group, metrics)
+        record = _encode(sink, *_arguments(first, group, step, metrics))
     sink.put(record)
 
 
@@ -94,7 +113,47 @@ class _Sink(Sink):
 
     def __init__(self, own: tuple[str, str, str, str], folder: str) -> None:
         super().__init__(own, folder)
-        self.forms: dict[tuple[str, ...], Form] = {}
+        self.forms: dict[tuple[str, ...], _Form] = {}
+        self.last_steps: dict[str, int] = {}  # of metrics that were reported without a form
+        self.first_step = 0  # of reports without a step
+
+    def next_step(self, names: frozenset[str]) -> int:
+        """Return the step of a report without a step."""
+        step = self.first_step
+        for form in tuple(self.forms.values()):
+            step = max(step, form.last if names.isdisjoint(form.names) else form.last + 1)
+        for name, last in tuple(self.last_steps.items()):
+            step = max(step, last + 1 if name in names else last)
+        return step
+
+    def reported_step(self) -> int | None:
+        """Return the highest step that was reported, or None."""
+        lasts = [form.last for form in tuple(self.forms.values())]
+        last = max([-1, *lasts, *tuple(self.last_steps.values())])
+        return None if last < 0 else last
+
+
+class _Form(Form):
+    """The record format of a set of metrics, and the highest step of these metrics."""
+
+    def __init__(self, group: str, names: Sequence[str]) -> None:
+        super().__init__(group, names)
+        self.names = _full_names(group, names)
+        self.last = -1
+
+
+def reported_step() -> int | None:
+    """Return the highest step that this process has reported, or None."""
+    sink = _sinks.get(_environment.get(_marker))
+    return None if sink is None else sink.reported_step()
+
+
+def continue_after(step: int) -> None:
+    """Let reports without a step start after this step."""
+    marker = _environment.get(_marker)
+    sink = (_sinks.get(marker) or _new_sink(marker)) if marker is not None else None
+    if sink is not None:
+        sink.first_step = max(sink.first_step, step + 1)
 
 
 _sinks: dict[Any, _Sink] = {}
@@ -107,11 +166,30 @@ def _new_sink(marker: object) -> _Sink | None:
     return _sinks.setdefault(marker, _Sink(own, folder))
 
 
-def _encode(sink: _Sink, step: SupportsIndex, group: str, metrics: dict[str, Any]) -> bytes:
+def _arguments(
+    first: Any, group: str, step: SupportsIndex | None, metrics: dict[str, Any]
+) -> tuple[SupportsIndex | None, str, dict[str, Any]]:
+    """Return the step, the group and the metrics of a report."""
+    if isinstance(first, Mapping):
+        if not isinstance(group, str):
+            raise wrong_type(
+                f"report: {shown(group)} is in the place of the group.",
+                'To set the step: wl.report({"loss": 0.5}, step=10)',
+            )
+        return step, group, {**first, **metrics}
+    if step is not None and first is not None:
+        raise wrong_type(
+            f"report: there are two steps, {shown(first)} and {shown(step)}.",
+            "Pass the step first, or as step=...",
+        )
+    return (first if step is None else step), group, metrics
+
+
+def _encode(sink: _Sink, step: SupportsIndex | None, group: str, metrics: dict[str, Any]) -> bytes:
     """Encode a report as a record. Raise an error that names the wrong argument if an argument is
     invalid.
     """
-    now, number = time.time(), _step(step, group)
+    now, number = time.time(), None if step is None else _step(step, group)
     if not metrics:
         detail = "" if _is_default(group) else f" {shown(group)} is in the place of the group."
         raise wrong_type(
@@ -123,13 +201,19 @@ def _encode(sink: _Sink, step: SupportsIndex, group: str, metrics: dict[str, Any
     key = (group, *metrics)
     form = sink.forms.get(key)
     if form is None and len(metrics) <= MOST_VALUES and len(sink.forms) < _MOST_FORMS:
-        form = Form(group, list(metrics))
+        form = _Form(group, list(metrics))
         if sink.know(form):
             sink.forms[key] = form
         else:
             form = None
+    if number is None:
+        number = sink.next_step(_full_names(group, metrics) if form is None else form.names)
     if form is not None:
+        form.last = max(form.last, number)
         return form.record(now, number, list(values.values()))
+    sink.last_steps.update(
+        (name, max(number, sink.last_steps.get(name, -1))) for name in _full_names(group, metrics)
+    )
     line = json_record(now, number, names[None], {names[name]: values[name] for name in values})
     if len(line) > LONGEST_RECORD:
         raise invalid(
@@ -161,18 +245,23 @@ def _is_default(group: object) -> bool:
     return isinstance(group, str) and group == GROUP
 
 
-def _written(step: int, arguments: object) -> str:
+def _full_names(group: str, names: Iterable[str]) -> frozenset[str]:
+    return frozenset(names if group == GROUP else [f"{group}/{name}" for name in names])
+
+
+def _written(step: int | None, arguments: object) -> str:
     """Return the call of `report` that the user probably meant.
 
-    >>> _written(1, {"loss": 0.25}), _written(1, None)
-    ('wl.report(1, loss=0.25)', 'wl.report(1, loss=0.5)')
+    >>> _written(1, {"loss": 0.25}), _written(None, None)
+    ('wl.report(1, loss=0.25)', 'wl.report(loss=0.5)')
     """
     metrics = {"loss": 0.5}
     if isinstance(arguments, dict) and 0 < len(arguments) <= 4:
         plain = all(type(name) is str and name.isidentifier() for name in arguments)
         if plain and all(type(value) in (int, float) for value in arguments.values()):
             metrics = arguments
-    return f"wl.report({step}, {', '.join(f'{name}={metrics[name]!r}' for name in metrics)})"
+    words = [] if step is None else [str(step)]
+    return f"wl.report({', '.join([*words, *(f'{name}={metrics[name]!r}' for name in metrics)])})"
 
 
 def _number(name: str, value: Any) -> float:

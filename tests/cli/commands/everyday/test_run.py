@@ -293,3 +293,13 @@ def test_piped_output_is_plain(shell: Shell) -> None:
     shell.write("bar.py", r"print('\r10%', end='', flush=True); print('\r20%')")
     done = shell.start("sh", "-c", f"{WINDLASS} run bar.py 2>&1 | od -An -c")
     assert done.stdout.split() == ["\\r", "1", "0", "%", "\\r", "2", "0", "%", "\\n"]
+
+
+@pytest.mark.finding("U24")
+def test_the_error_for_m_names_the_command_that_runs_a_module(shell: Shell) -> None:
+    refused = shell("run", "--cpus", "1", "-m", "pkg.train", "--lr", "0.1 0.2")
+    assert refused.returncode == 2
+    [corrected] = [line for line in refused.stderr.splitlines() if " -- " in line][-1:]
+    assert corrected == "  windlass run --cpus 1 -- python -m pkg.train --lr '0.1 0.2'"
+    done = shell("run", "--cpus", "1", "--", "python", "-m", "pkg.train", "--lr", "0.1 0.2")
+    assert done.stdout == "trained --lr 0.1 0.2\n"

@@ -252,11 +252,11 @@ def _names(trial: Trial[Any], wanted: dict[str, Any]) -> list[str]:
     from windlass.client.resources.trial.replica_names import names_of
 
     role, index = wanted["role"], wanted["index"]
-    replicas = {(attempt.role, attempt.index) for attempt in trial.attempts} | {
+    replicas = {(attempt.role, attempt.index) for attempt in trial.record.attempts} | {
         (replica.role, replica.index) for replica in trial.replicas
     }
     selected = [key for key in replicas if role in (None, key[0]) and index in (None, key[1])]
-    return names_of(trial.record.spec, trial.attempts) if len(selected) > 1 else []
+    return names_of(trial.record.spec, trial.record.attempts) if len(selected) > 1 else []
 
 
 def _print(pages: Callable[[ShowStatus], Pages], names: Sequence[str], log_query: LogQuery) -> bool:

@@ -44,8 +44,38 @@ _limits = section_options("Order, limits and cleanup")
 _recording = section_options("Submitting and recording")
 
 
+class _RunCommand(SectionedCommand):
+    """`windlass run`, which suggests how to run a module for `windlass run -m NAME`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        words = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.option_name not in ("-m", "-c"):
+                raise
+            what = "a module" if error.option_name == "-m" else "a line of code"
+            message = (
+                f"No such option {error.option_name!r}. To run {what}:\n"
+                f"  {ctx.command_path} {_as_python_command(words, error.option_name)}"
+            )
+            raise click.NoSuchOption(error.option_name, message, ctx=error.ctx) from None
+
+
+def _as_python_command(words: list[str], option: str) -> str:
+    """Return the words of a command line with `-- python` before an option of Python.
+
+    >>> _as_python_command(["--cpus", "2", "-m", "pkg.train", "--lr", "0.1"], "-m")
+    '--cpus 2 -- python -m pkg.train --lr 0.1'
+    """
+    import shlex
+
+    at = next(i for i, word in enumerate(words) if word.startswith(option))
+    return shlex.join([*words[:at], "--", "python", *words[at:]])
+
+
 @click.command(
-    cls=SectionedCommand,
+    cls=_RunCommand,
     short_help="Run a script or a command as a recorded trial.",
     context_settings={"allow_interspersed_args": False},
     epilog=_EXAMPLES,

@@ -249,6 +249,7 @@ def _code(record: TrialRecord) -> Lines:
     if code.tree is not None:
         size = f"{counted(provenance.tree_files, 'file')}, {format_size(provenance.tree_size)}"
         yield "tree", f"{code.tree[:12]} ({size})"
+    yield "functions", f"{', '.join(code.functions)} (without a file)" if code.functions else ""
     yield "root", code.root
     yield "directory", code.workdir if code.workdir != "." else ""
     yield "git", _git(provenance.git) if provenance.git is not None else ""

@@ -60,7 +60,7 @@ def command(ctx: click.Context, limit: int | None, as_json: bool) -> None:
             str(entry.trial.id),
             clean(entry.trial.name),
             str(entry.trial.priority),
-            format_duration(max(now - entry.trial.created, 0)),
+            format_duration(max(now - entry.trial.record.created, 0)),
             Cell(clean(_why(entry.why, entry.ahead)), "dim"),
         ]
         for entry in entries

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 import click
@@ -34,7 +34,7 @@ def command(trial_id: int, as_json: bool) -> None:
     if as_json:
         print_json_array(tasks)
         return
-    now = time.time()
+    now = datetime.now(timezone.utc)
     rows = [_row(task, now) for task in tasks]
     if not rows:
         print_message(f"No replica of trial {trial_id} was ever started.")
@@ -48,13 +48,13 @@ def command(trial_id: int, as_json: bool) -> None:
     print_table(columns, rows)
 
 
-def _row(task: Task, now: float) -> Row:
+def _row(task: Task, now: datetime) -> Row:
     from windlass.cli.output.text import clean
     from windlass.model.text.quantities import format_duration, format_size
 
     took = ""
     if task.started is not None:
-        took = format_duration((now if task.ended is None else task.ended) - task.started)
+        took = format_duration(((task.ended or now) - task.started).total_seconds())
     code = "" if task.exit_code is None else str(task.exit_code)
     return [
         task.name,

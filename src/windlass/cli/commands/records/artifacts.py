@@ -12,7 +12,7 @@ from windlass.cli.options.parameters import TRIAL_ID, WholeNumber, json_option, 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from windlass.model.records import OutputFile
+    from windlass.client.resources.stored_files import OutputFile
 
 _NONE = "There are no such files. Programs write them to wl.output_dir()."
 
@@ -88,7 +88,7 @@ def _print_files(files: Iterable[OutputFile], *, whose: bool) -> None:
     rows, size = [], 0
     for file in files:
         size += file.size
-        changed = format_moment(file.modified) if not file.problem else "-"
+        changed = format_moment(file.modified.timestamp()) if not file.problem else "-"
         name = clean(file.name) + (f"  ({clean(file.problem)})" if file.problem else "")
         row = [format_size(file.size), changed, name]
         rows.append([f"{file.role}-{file.index}", *row] if whose else row)

@@ -96,7 +96,8 @@ def show(name_or_id: str, as_json: bool) -> None:
     at = "" if checkpoint.step is None else f"  step {checkpoint.step}"
     print(paint(f"Checkpoint {checkpoint.id}  {clean(checkpoint.name)}{at}", bold=True))
     which = format_ordinal(checkpoint.number)
-    saved = f"{format_moment(checkpoint.created)} ({format_ago(checkpoint.created, time.time())})"
+    created = checkpoint.record.created
+    saved = f"{format_moment(created)} ({format_ago(created, time.time())})"
     facts = {
         "trial": f"{checkpoint.trial_id}, its {which} checkpoint, of attempt {checkpoint.attempt}",
         "saved": saved,
@@ -227,7 +228,7 @@ def _print(checkpoints: list[Checkpoint], trial_id: int | None, sorted_by: str) 
         row += [format_value(checkpoint.metrics.get(name)) or "-" for name in metrics]
         row += [
             format_size(checkpoint.size),
-            format_ago(checkpoint.created, now),
+            format_ago(checkpoint.record.created, now),
             clean(checkpoint.name),
         ]
         rows.append(row)

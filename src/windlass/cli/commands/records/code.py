@@ -12,6 +12,9 @@ from windlass.cli.options.parameters import (
     to_option,
 )
 
+_MOST_SHOWN = 10
+_KINDS = {"functions": "Functions without a file", "packages": "Packages outside of the project"}
+
 
 @click.command(
     short_help="Download the code of a trial.",
@@ -36,6 +39,7 @@ def command(which: str, place: str | None, folder: str | None, experiment: bool)
     from windlass.cli.output.download_note import print_packaging_note
     from windlass.cli.output.text import print_message
     from windlass.client.client import default_client
+    from windlass.packaging.ignore import RECORDED
 
     client = default_client()
     if not experiment and which.isascii() and which.isdecimal():
@@ -46,4 +50,7 @@ def command(which: str, place: str | None, folder: str | None, experiment: bool)
         to = chosen_folder(folder, place, f"code-of-experiment-{named.id}")
         written = named.download_code(to)
     print_message(f"The code is in {shlex.quote(str(written))}")
+    recorded = sorted(written.glob(f"**/{RECORDED}/*"))
+    for inner in recorded[:_MOST_SHOWN]:
+        print_message(f"{_KINDS.get(inner.name, 'Other code')}: {shlex.quote(str(inner))}")
     print_packaging_note(written)

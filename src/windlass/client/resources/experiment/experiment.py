@@ -18,7 +18,7 @@ from windlass.client.resources.metadata import Described
 from windlass.client.resources.trial.list_query import list_trials
 from windlass.client.resources.trial.trial import Trial
 from windlass.model.errors import WindlassError
-from windlass.model.records import Artifact, ExperimentRecord, Link
+from windlass.model.records import ExperimentRecord, Link
 from windlass.model.requests import ChangeExperiment, Deleted, StopTrial
 
 if TYPE_CHECKING:
@@ -37,9 +37,11 @@ if TYPE_CHECKING:
     from windlass.client.connection.pages import Listing
     from windlass.client.connection.transport import Transport
     from windlass.client.resources.experiment.context_manager import Block
+    from windlass.client.resources.stored_files import StoredFile
     from windlass.client.resources.workspace import Project
     from windlass.client.terminal.experiment_progress import Progress
     from windlass.comparison.experiments import ExperimentDiff
+    from windlass.model.records import Artifact
     from windlass.search.result import SearchResult
 
 _SETTERS = {
@@ -129,9 +131,11 @@ class Experiment(Described[ExperimentRecord]):
         return self._record.links
 
     @property
-    def artifacts(self) -> tuple[Artifact, ...]:
+    def artifacts(self) -> tuple[StoredFile, ...]:
         """The files of the experiment, each with `name`, `size`, `digest` and `created`."""
-        return self._record.artifacts
+        from windlass.client.resources.stored_files import stored_file
+
+        return tuple(map(stored_file, self._record.artifacts))
 
     # -- building it --------------------------------------------------------------------
 
@@ -611,7 +615,7 @@ class Experiment(Described[ExperimentRecord]):
         """
         from windlass.client.resources.experiment.files import fetch_file
 
-        artifact: Artifact = checks.find_named("artifact", name, self.refresh().artifacts)
+        artifact: Artifact = checks.find_named("artifact", name, self.refresh().record.artifacts)
         checks.check_file_name(artifact.name)  # must not lead to another folder
         return fetch_file(self._transport, artifact, Path(directory))
 

@@ -101,7 +101,7 @@ def _ambiguous(name: str, named: list[Experiment]) -> Conflict:
     lines = []
     for experiment in named[:_MAX_LISTED]:
         count = experiment.trial_count
-        age = format_duration(max(now - experiment.created, 0))
+        age = format_duration(max(now - experiment.record.created, 0))
         lines.append(
             f"{experiment.id}: {count} trial{'' if count == 1 else 's'} in {experiment.project},"
             f" made {age} ago"

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from windlass.client.connection.transport import Transport
 from windlass.client.resources.checkpoint import Checkpoint, get_checkpoint, list_checkpoints
-from windlass.model.errors import Conflict, InvalidArgument
+from windlass.model.errors import Conflict, InvalidArgument, shown
 from windlass.model.records import TrialRecord
+
+
+def refuse_checkpoint(method: str, args: Any) -> None:
+    """Raise an error if a checkpoint was passed in the place of the arguments."""
+    if isinstance(args, (Checkpoint, int, str)):
+        raise InvalidArgument(
+            f"trial.{method}: {shown(args)} is in the place of the arguments.",
+            hint=f'Pass a checkpoint by name: trial.{method}({{"lr": 0.1}}, checkpoint=...)',
+        )
 
 
 def check_is_finished(record: TrialRecord) -> None:
@@ -14,8 +25,8 @@ def check_is_finished(record: TrialRecord) -> None:
         raise Conflict(
             f"Trial {record.id} ({record.name}) is {record.state.value}, so there is "
             "nothing to continue.",
-            hint="To start another trial from one of its checkpoints: trial.fork(checkpoint, args),"
-            " or windlass continue --fork",
+            hint="To start another trial from one of its checkpoints: "
+            "trial.fork(args, checkpoint=...), or windlass continue --fork",
         )
 
 

@@ -9,7 +9,6 @@ from windlass.client.connection.transport import Transport, request_path
 from windlass.client.resources.metadata import Described
 from windlass.model.hardware.resources import Resources
 from windlass.model.records import (
-    Attempt,
     Cause,
     ErrorInfo,
     Provenance,
@@ -18,8 +17,11 @@ from windlass.model.records import (
 )
 from windlass.model.requests import ChangeTrial
 from windlass.model.status import Condition, Event
+from windlass.model.text.times import to_datetime
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from typing_extensions import Self
 
     from windlass.client.resources.trial.replicas import Replica
@@ -54,6 +56,16 @@ class TrialProperties(Described[TrialRecord]):
     def experiment(self) -> str:
         """The name of the trial's experiment."""
         return self._record.experiment
+
+    @property
+    def experiment_id(self) -> int:
+        """The id of the trial's experiment. Several experiments may have the same name.
+
+        ```python
+        experiment = wl.get_experiment(wl.get_trial(3).experiment_id)
+        ```
+        """
+        return self._record.experiment_id
 
     @property
     def project(self) -> str:
@@ -98,14 +110,14 @@ class TrialProperties(Described[TrialRecord]):
         return self._record.params
 
     @property
-    def started(self) -> float | None:
-        """The time at which the first process of the trial started, in seconds since the epoch."""
-        return self._record.started
+    def started(self) -> datetime | None:
+        """The time in UTC at which the first process of the trial started, or None."""
+        return to_datetime(self._record.started)
 
     @property
-    def ended(self) -> float | None:
-        """The time at which the trial ended, in seconds since the epoch."""
-        return self._record.ended
+    def ended(self) -> datetime | None:
+        """The time in UTC at which the trial ended, or None."""
+        return to_datetime(self._record.ended)
 
     @property
     def exit_code(self) -> int | None:
@@ -189,9 +201,11 @@ class TrialProperties(Described[TrialRecord]):
         return replicas_of(self._record)
 
     @property
-    def attempts(self) -> tuple[Attempt, ...]:
+    def attempts(self) -> tuple[Replica, ...]:
         """All attempts of all replicas, with times and exit codes."""
-        return self._record.attempts
+        from windlass.client.resources.trial.replicas import attempts_of
+
+        return attempts_of(self._record)
 
     @property
     def conditions(self) -> tuple[Condition, ...]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from windlass.client.connection.pages import Listing, walk
 from windlass.client.connection.transport import request_path
+from windlass.model.text.times import to_datetime
 
 if TYPE_CHECKING:
     from windlass.client.connection.transport import Transport
     from windlass.client.resources.trial.trial import Trial
+    from windlass.model.queue import TaskRecord
     from windlass.model.status import Pod
 
 
@@ -41,8 +44,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     address: str
     pod: Pod | None
     pid: int | None
-    started: float | None
-    ended: float | None
+    started: datetime | None
+    ended: datetime | None
     exit_code: int | None
     signal: str
     reason: str
@@ -88,7 +91,12 @@ def list_tasks(transport: Transport, trial_id: int, limit: int | None) -> Listin
     from windlass.model.queue import TaskPage
 
     records = walk(transport, request_path("trials", trial_id, "tasks"), TaskPage, {}, limit)
-    return records.map(lambda record: Task(**msgspec.structs.asdict(record)))
+    return records.map(_task)
+
+
+def _task(record: TaskRecord) -> Task:
+    times = {"started": to_datetime(record.started), "ended": to_datetime(record.ended)}
+    return Task(**{**msgspec.structs.asdict(record), **times})
 
 
 def list_queue(transport: Transport, limit: int | None) -> Listing[QueueEntry]:

@@ -1,6 +1,8 @@
-"""Defines `wl.Replica`, a replica of a trial in the state of its newest attempt."""
+"""Defines `Replica`, a replica of a trial in the state of one attempt."""
 
 from __future__ import annotations
+
+from datetime import datetime
 
 import msgspec
 
@@ -8,11 +10,13 @@ from windlass.client.resources.trial.replica_names import has_several as has_sev
 from windlass.model.records import Attempt, TrialRecord
 from windlass.model.status import Pod
 from windlass.model.text.quantities import format_duration
+from windlass.model.text.times import to_datetime
 
 
 class Replica(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One replica of a trial, in the state of its newest attempt.
+    """One replica of a trial, in the state of one attempt.
 
+    `trial.replicas` has the newest attempt of each replica, and `trial.attempts` has all attempts.
     The attempt number is 0 if no attempt has started yet.
 
     >>> Replica(role="worker", index=1, attempt=2, phase="Failed", exit_code=137, node="oak")
@@ -26,8 +30,8 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     exit_code: int | None = None
     reason: str = ""
     message: str = ""
-    started: float | None = None
-    ended: float | None = None
+    started: datetime | None = None
+    ended: datetime | None = None
     node: str = ""
     address: str = ""
     pod: Pod | None = None  # set only for replicas in a cluster
@@ -42,7 +46,8 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         if self.exit_code is not None:
             parts.append(f"exit code {self.exit_code}")
         if self.started is not None and self.ended is not None:
-            parts.append(f"ran {format_duration(max(self.ended - self.started, 0.0))}")
+            seconds = (self.ended - self.started).total_seconds()
+            parts.append(f"ran {format_duration(max(seconds, 0.0))}")
         if self.node:
             parts.append(f"on {self.node}")
         if self.message:
@@ -62,7 +67,17 @@ def replicas_of(trial: TrialRecord) -> tuple[Replica, ...]:
     )
 
 
+def attempts_of(trial: TrialRecord) -> tuple[Replica, ...]:
+    """Return all attempts of all replicas of a trial."""
+    return tuple(_of_attempt(attempt) for attempt in trial.attempts)
+
+
 def _replica(role: str, index: int, attempt: Attempt | None) -> Replica:
     if attempt is None:
         return Replica(role=role, index=index)
-    return Replica(**msgspec.structs.asdict(attempt))
+    return _of_attempt(attempt)
+
+
+def _of_attempt(attempt: Attempt) -> Replica:
+    times = {"started": to_datetime(attempt.started), "ended": to_datetime(attempt.ended)}
+    return Replica(**{**msgspec.structs.asdict(attempt), **times})

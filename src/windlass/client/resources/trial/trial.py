@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from windlass.client.connection.transport import Transport
     from windlass.client.resources.checkpoint import Checkpoint
     from windlass.client.resources.experiment.experiment import Experiment
+    from windlass.client.resources.stored_files import OutputFile
     from windlass.client.resources.trial.logs.lines import LogLines
     from windlass.client.resources.trial.metrics import Metrics
     from windlass.client.resources.trial.queue import Task
     from windlass.comparison.trials import Diff
-    from windlass.model.records import OutputFile
 
 R = TypeVar("R")
 
@@ -191,9 +191,11 @@ class Trial(TrialProperties, Generic[R]):
             print(artifact.name, artifact.size)
         ```
         """
+        from windlass.client.resources.stored_files import output_file
         from windlass.client.resources.trial.artifacts import list_outputs
 
-        return list_outputs(self._transport, self.id, pattern=pattern, role=role, index=index)
+        files = list_outputs(self._transport, self.id, pattern=pattern, role=role, index=index)
+        return files.map(output_file)
 
     def download_artifacts(
         self,
@@ -427,6 +429,7 @@ class Trial(TrialProperties, Generic[R]):
         env: Mapping[str, Any] | None = None,
         executor: Local | Mapping[str, Local] | None = None,
         name: str | None = None,
+        experiment: str | Experiment | None = None,
         labels: Sequence[str] | None = None,
         environment: str | None = None,
         secrets: Mapping[str, str] | Sequence[str] | None = None,
@@ -452,9 +455,10 @@ class Trial(TrialProperties, Generic[R]):
         from windlass.client.resources.trial import continue_from
         from windlass.client.resources.trial.rerun import submit_rerun
 
+        continue_from.refuse_checkpoint("continue_", args)
         continue_from.check_is_finished(self._record)
         changes = Changes(
-            args, env, executor, name, None, labels, environment, secrets,
+            args, env, executor, name, experiment, labels, environment, secrets,
             checkpoint=continue_from.checkpoint_uid(self._transport, self._record, checkpoint),
             is_fork=False,
         )  # fmt: skip
@@ -462,9 +466,9 @@ class Trial(TrialProperties, Generic[R]):
 
     def fork(
         self,
-        checkpoint: Checkpoint | int | str | None = None,
         args: Mapping[str, Any] | Sequence[Any] | None = None,
         *,
+        checkpoint: Checkpoint | int | str | None = None,
         env: Mapping[str, Any] | None = None,
         executor: Local | Mapping[str, Local] | None = None,
         name: str | None = None,
@@ -475,21 +479,24 @@ class Trial(TrialProperties, Generic[R]):
     ) -> Trial[Any]:
         """Start a new trial from a checkpoint of this trial, even if this trial still runs.
 
+        The other arguments are those of `rerun`.
+
         ```python
         trial = train.submit(0.1).wait()
         best = next(trial.list_checkpoints(sort_by="loss"))
-        other = trial.fork(best, {"lr": 0.01})
+        other = trial.fork({"lr": 0.01}, checkpoint=best)
         ```
 
         Args:
+            args: changes of the arguments.
             checkpoint: the checkpoint to start from, or its id. The default is the newest
                 checkpoint.
-            args: changes of the arguments. The other arguments are those of `rerun`.
         """
         from windlass.authoring.rerun.rerun import Changes
         from windlass.client.resources.trial import continue_from
         from windlass.client.resources.trial.rerun import submit_rerun
 
+        continue_from.refuse_checkpoint("fork", args)
         changes = Changes(
             args, env, executor, name, experiment, labels, environment, secrets,
             checkpoint=continue_from.checkpoint_uid(self._transport, self._record, checkpoint),

@@ -88,6 +88,8 @@ class SavedRecord(msgspec.Struct, frozen=True, kw_only=True):
     attempt: _Count = 1
     shards: _Count = 0
     metadata: dict[str, Any] = {}
+    # the highest step that the program had reported; only the program itself uses it
+    reported_step: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] | None = None
 
 
 class CheckpointStore:

@@ -1,0 +1,147 @@
+"""Finds the source of functions and classes that a call carries by value.
+
+Such functions come from notebook cells, interactive sessions, stdin or `python -c`. No file of the
+snapshot contains their source, so the snapshot gets one file for each of them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from types import CodeType, FunctionType
+from typing import Any
+
+import msgspec
+
+from windlass.packaging.ignore import RECORDED
+from windlass.packaging.project_root import is_installed
+
+_FUNCTIONS = f"{RECORDED}/functions"
+
+
+class FunctionSource(msgspec.Struct, frozen=True, kw_only=True):
+    """The source of a function or class, and where Python finds this source.
+
+    `file` is the file name in the code object, such as `<stdin>`. `block` contains the lines as
+    Python reads them, from `line` on. Without a source, `text` is the bytecode and `block` is "".
+    """
+
+    name: str  # the qualified name, without "<locals>"
+    text: str
+    file: str = ""
+    line: int = 0
+    block: str = ""
+
+    @property
+    def ending(self) -> str:
+        """The ending of the recorded file: `py` for a source, `txt` for bytecode."""
+        return "py" if self.block else "txt"
+
+
+def find_sources(
+    values: Iterable[Any], is_recorded: Callable[[str], bool]
+) -> tuple[FunctionSource, ...]:
+    """Return the sources of functions and classes, without those that `is_recorded` files contain.
+
+    >>> find_sources([find_sources], lambda path: True)
+    ()
+    >>> [source] = find_sources([eval("lambda: 1")], lambda path: False)
+    >>> source.name, source.text.splitlines()[0]
+    ('lambda', '# Python did not keep the source of lambda. Its bytecode:')
+    """
+    lacking: list[tuple[Any, list[CodeType]]] = []
+    for value in values:
+        codes = list(_codes_of(value))
+        if not _is_generated(value) and not any(_has_file(c, is_recorded) for c in codes):
+            lacking.append((value, codes))
+    return _search(lacking) if lacking else ()
+
+
+def source_files(sources: Iterable[FunctionSource]) -> dict[str, bytes]:
+    """Return the files that record these sources in a snapshot, by path.
+
+    >>> list(source_files([FunctionSource(name="<lambda>", text="f = lambda: 1", block="f")]))
+    ['.windlass-code/functions/lambda.py']
+    """
+    files: dict[str, bytes] = {}
+    for source in sources:
+        plain = re.sub(r"[^\w.-]+", "", source.name)[:100].strip(".") or "function"
+        path, number = f"{_FUNCTIONS}/{plain}.{source.ending}", 1
+        data = source.text.encode("utf-8", "backslashreplace")
+        while files.get(path, data) != data:
+            number += 1
+            path = f"{_FUNCTIONS}/{plain}-{number}.{source.ending}"
+        files[path] = data
+    return files
+
+
+def dump_lines(sources: Iterable[FunctionSource]) -> bytes:
+    """Pickle the lines that tracebacks of the trial show, or return b"" if there are none."""
+    import pickle
+
+    blocks = [(source.file, source.line, source.block) for source in sources if source.block]
+    return pickle.dumps({"sources": blocks}, protocol=5) if blocks else b""
+
+
+def _is_generated(value: Any) -> bool:
+    """Return whether `dataclasses` generated a function. The class shows everything about it."""
+    return str(value.__qualname__).startswith("__create_fn__")
+
+
+def _has_file(code: CodeType, is_recorded: Callable[[str], bool]) -> bool:
+    file = code.co_filename
+    return os.path.isabs(file) and (is_installed(file) or is_recorded(file))
+
+
+def _search(values: Iterable[tuple[Any, list[CodeType]]]) -> tuple[FunctionSource, ...]:
+    from windlass.packaging.definition_search import DefinitionSearch, bytecode
+
+    search = DefinitionSearch()
+    located: list[FunctionSource] = []
+    without: list[Any] = []
+    for value, codes in values:
+        definition = search.find(value, codes)
+        if definition is None:
+            without.append(value)
+            continue
+        file, line, block, text = definition
+        source = FunctionSource(
+            name=_plain_name(value), text=text, file=file, line=line, block=block
+        )
+        if source not in located:
+            located.append(source)
+    outer = [source for source in located if not any(_contains(o, source) for o in located)]
+    names = {source.name for source in outer}
+    # A class comes before its methods, which are part of it.
+    for value in sorted(without, key=lambda value: len(value.__qualname__)):
+        name = _plain_name(value)
+        if not any(name.startswith(f"{other}.") for other in names):
+            names.add(name)
+            outer.append(FunctionSource(name=name, text=bytecode(value, name)))
+    return tuple(outer)
+
+
+def _contains(outer: FunctionSource, inner: FunctionSource) -> bool:
+    if outer is inner or outer.file != inner.file:
+        return False
+    first, last = outer.line, outer.line + outer.block.count("\n")
+    own_last = inner.line + inner.block.count("\n")
+    is_inside = first <= inner.line and own_last <= last
+    return is_inside and len(outer.block) > len(inner.block)
+
+
+def _codes_of(value: Any) -> Iterator[CodeType]:
+    """Yield the code objects of a function, or of a class and its methods."""
+    if isinstance(value, FunctionType):
+        yield value.__code__
+        return
+    for part in list(vars(value).values()):
+        part = getattr(part, "fget", None) or getattr(part, "__func__", part)
+        part = getattr(part, "__wrapped__", part)
+        if isinstance(part, FunctionType) and part.__module__ == value.__module__:
+            yield part.__code__
+
+
+def _plain_name(value: Any) -> str:
+    return str(value.__qualname__).replace("<locals>.", "").replace("<lambda>", "lambda")
