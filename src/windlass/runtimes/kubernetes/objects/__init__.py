@@ -1,1 +1,1 @@
-"""Names, manifests and patches of a job's objects in a cluster, and their creation and deletion."""
+"""Names, builds, patches, creates and deletes a job's objects in a cluster."""
