@@ -77,7 +77,7 @@ class FailureLog:
         self._jobs.pop(uid, None)
 
     def _count(self, uid: str, about: ReplicaId | str, reason: str, text: str) -> int:
-        """Count a failure. Return how often it occurred across all replicas of the job."""
+        """Count a failure. Return how often this failure occurred across a job's replicas."""
         failures = self._jobs.setdefault(uid, {})
         last = failures.get(about)
         is_same = last is not None and (last.reason, last.text) == (reason, text)

@@ -116,7 +116,7 @@ class WorkQueue:
             return None
 
     def done(self, key: str) -> None:
-        """Mark the work on a key as done. If it was added meanwhile, it becomes ready again."""
+        """Finish processing a key. If the key was added meanwhile, it becomes ready again."""
         with self._condition:
             self._working.discard(key)
             if key in self._wanted:
