@@ -243,7 +243,7 @@ class _Evaluation:
         self.update_status(restarts=total)
 
     def restart_resized(self) -> None:
-        """Restart all replicas if their number changed, because each knows only the old number.
+        """Restart all replicas if their number changed, because they know only the old number.
 
         Such a restart is not a failure. It does not count toward the restart limit and has no
         delay.

@@ -52,7 +52,7 @@ def describe_end(replica: Replica) -> End:
 def describe_exit(exit_code: int | None, *, by_signal: bool = False) -> End:
     """Describe how a program ended, from its exit code.
 
-    `by_signal` is True if a signal killed the program. Otherwise the program itself may have
+    `by_signal` is True if a signal killed the program. If it is False, the program itself may have
     returned an exit code above 128.
 
     >>> [describe_exit(code).what for code in (None, 3, 143)]

@@ -46,7 +46,7 @@ def why_waiting(
     capacity: Capacity,
     own: Allocation | None = None,
 ) -> str:
-    """Explain why a job waits without naming its position in the queue."""
+    """Explain why a job waits. The text does not name the position in the queue."""
     more = "" if own is None else " more"
     never = _shortages(demand, FreeCapacity(capacity, () if own is None else (own,)))
     if never:
