@@ -46,7 +46,7 @@ class ClusterView:
         on_login: Callable[[], None],
         notify: Callable[[str], None],
     ) -> None:
-        """Set up the view. `on_pod` is called when a pod changed, `notify` when a job may have."""
+        """Set up the view. `on_pod` gets changed pods, and `notify` gets possibly changed jobs."""
         self._connect = connect
         self._settings = settings
         self._records = records

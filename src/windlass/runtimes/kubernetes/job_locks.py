@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 
 class JobLocks:
-    """A lock per job: held as shared to create an object, held as exclusive to delete all objects.
+    """A lock per job, which is shared to create an object and exclusive to delete all objects.
 
     >>> turns = JobLocks()
     >>> with turns.shared("a"), turns.shared("a"), turns.exclusive("b"):

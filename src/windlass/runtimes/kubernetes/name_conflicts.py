@@ -1,4 +1,4 @@
-"""Waits for the end of foreign pods that take a name needed by one of our pods.
+"""Waits until foreign pods release names that our own pods need.
 
 The normal watch of a namespace contains only our own pods, so each conflict needs its own watch.
 """
@@ -16,7 +16,7 @@ from windlass.runtimes.kubernetes.retry_queue import RetryQueue
 
 
 class NameConflicts:
-    """Wakes a task of the retry queue as soon as the pod that blocks the task is deleted."""
+    """Wakes a task in the retry queue as soon as the pod that blocks the task is deleted."""
 
     def __init__(self, retries: RetryQueue) -> None:
         self._retries = retries

@@ -1,6 +1,6 @@
 """Creates and deletes pods, and deletes all of a job's objects in the cluster.
 
-Each action is a task of the retry queue. If the action fails, the queue repeats it from the start.
+Each action is a task in the retry queue. If an action fails, the queue repeats it from the start.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class TaskFailure(NamedTuple):
-    """The error message of a failed task, in one version without a hint and one with it."""
+    """A failed task's error message, once without and once with a hint."""
 
     message: str = ""
     message_with_hint: str = ""

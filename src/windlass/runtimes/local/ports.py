@@ -104,7 +104,7 @@ class Ports:
 
 
 class _Port:
-    """A job's port, including the socket that reserves it, if it is reserved."""
+    """A job's port and, if the port is reserved, the socket that reserves it."""
 
     def __init__(self, number: int, socket: _socket.socket | None = None) -> None:
         self.number = number

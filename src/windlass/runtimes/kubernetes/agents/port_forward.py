@@ -223,7 +223,7 @@ class Tunnels:
         return socket
 
     async def _first(self, socket: Any) -> bytes | None:
-        """Wait for the agent's request and return its first bytes.
+        """Wait for the agent's request and return the request's first bytes.
 
         Returns None if the agent closes the connection.
         """

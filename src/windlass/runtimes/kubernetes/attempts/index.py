@@ -15,7 +15,7 @@ from windlass.runtimes.kubernetes.objects.manifests import JobRecord, has_servic
 
 
 class AttemptIndex:
-    """Finds the attempts of a home that run in pods, by job."""
+    """Finds a home's attempts that run in pods, by job."""
 
     def __init__(self, home: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._home = home

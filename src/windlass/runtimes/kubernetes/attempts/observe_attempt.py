@@ -19,7 +19,7 @@ from windlass.runtimes.kubernetes.retry_queue import RetryQueue
 
 
 class AttemptObserver:
-    """Determines the state of attempts and schedules the actions that follow from it."""
+    """Determines the state of attempts, and schedules the actions that follow from the state."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class AttemptObserver:
         return seen
 
     def forget(self, pod: Object) -> None:
-        """Drop the stored reason why a pod was pending after the pod was deleted."""
+        """Forget why a pod was pending, because the pod was deleted."""
         self._reasons.forget(pod)
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
 """Determines why pods do not start, for all of a namespace's pending pods at once.
 
-A thousand pods may wait for weeks. Most reasons therefore come from the watched pods, which needs
-no requests to the cluster. Only pods that are assigned to a node need their events. A single
-request reads the events of all these pods, in a thread that does not create or delete pods.
+A thousand pods may wait for weeks. Most reasons are therefore taken from the watched pods, without
+requests to the cluster. Only pods that are assigned to a node need their events. A single request
+reads the events of all these pods, in a thread that does not create or delete pods.
 """
 
 from __future__ import annotations

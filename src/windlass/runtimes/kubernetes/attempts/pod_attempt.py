@@ -296,7 +296,7 @@ class PodAttempt(AttemptFiles):
         return self._ended() or self._pending("", "ending")
 
     def _is_stuck(self, pod: Object) -> bool:
-        """Return whether the pod's deletion is long overdue, so that its node must be lost."""
+        """Return whether the pod's deletion is long overdue. Its node is then probably lost."""
         if "deletionTimestamp" not in pod["metadata"]:
             return False
         grace = float(pod["metadata"].get("deletionGracePeriodSeconds") or 0)

@@ -1,1 +1,1 @@
-"""Names, builds, patches, creates and deletes a job's objects in a cluster."""
+"""A job's objects in a cluster: their names and manifests, their creation and deletion."""

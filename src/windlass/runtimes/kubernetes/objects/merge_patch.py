@@ -10,7 +10,7 @@ from windlass.model.kubernetes.pod_lists import identity
 
 
 def merged(base: Any, patch: Any, field: str = "") -> Any:
-    """Apply a patch to a copy of an object and return it. A value of None deletes its key.
+    """Return a copy of an object after applying a patch. A value of None deletes its key.
 
     `field` is the key under which the object is stored. It determines which lists contain named
     items. All other lists are replaced.
