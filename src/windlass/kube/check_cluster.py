@@ -48,7 +48,7 @@ def examine(
 
 
 class _Check:
-    """One run of all checks in a separate thread, which an unresponsive cluster may block."""
+    """One run of all checks. A separate thread runs them, because the cluster may not respond."""
 
     def __init__(self, home: Home, context: str, namespace: str, url: str) -> None:
         self._connect = partial(connect, context or None, namespace or None, home=home)
@@ -200,7 +200,7 @@ def _nodes(connection: Connection) -> Iterator[Finding]:
 
 
 def _reachability(url: str, missing: Sequence[Permission]) -> Finding:
-    """Report whether pods can reach the server, or else whether the server can reach the pods."""
+    """Return a finding on whether pods can reach the server or, if not, the server the pods."""
     host = urlsplit(url).hostname or ""
     if not _is_loopback(host):
         return Finding("server", OK, f"pods can reach it at {url}, if their network allows it")

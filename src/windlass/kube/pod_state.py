@@ -52,7 +52,7 @@ class PodState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_pod_state(pod: Mapping[str, Any], container: str = "") -> PodState:
-    """Return the state of a pod, derived from its container of this name or its first container.
+    """Return the state of a pod, judged by its container of this name or its first container.
 
     >>> ended = {"exitCode": 3, "reason": "Error", "message": "ValueError: no data\\n"}
     >>> status = {

@@ -53,7 +53,7 @@ _POD_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 @dataclass(frozen=True, kw_only=True)
 class Connection:
-    """A connection to one cluster with one account.
+    """A connection to a cluster, using one account.
 
     `api` is the `kubernetes.client.ApiClient`, which several threads may use at the same time.
     """
@@ -381,9 +381,9 @@ def _never_prompt() -> None:
 
 
 def _account_of_token(configuration: Any) -> str:
-    """Return the account that a token belongs to, or "" if the token does not contain it.
+    """Return the account named in a token, or "" if the token names no account.
 
-    Service account tokens are JWTs that contain it.
+    Service account tokens are JWTs that name the account.
 
     >>> from types import SimpleNamespace as Of
     >>> claims = base64.urlsafe_b64encode(b'{"sub": "system:serviceaccount:lab:ada"}').decode()

@@ -32,7 +32,7 @@ _running: set[subprocess.Popen[str]] = set()
 
 
 class LoginFailed(Exception):
-    """A login program failed.
+    """Raised if a login program failed.
 
     The message says what the program did, and the hint says how to find out why.
     """

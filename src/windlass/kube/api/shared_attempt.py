@@ -28,7 +28,7 @@ class SharedAttempt(Generic[T]):
         self._under_way: tuple[Future[T], float] | None = None
 
     def result(self) -> T:
-        """Return the result of the current attempt. If there is none, start one.
+        """Return the result of the running attempt, starting an attempt if none runs.
 
         If the attempt fails, its error is raised.
         """

@@ -33,7 +33,7 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class InvalidObject(KubernetesError):
-    """The API rejected an object as invalid for its kind.
+    """Raised if the API rejected an object as invalid for its kind.
 
     Rejections by quotas and webhooks raise other errors, because the same object may be accepted
     later.
