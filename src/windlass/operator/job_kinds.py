@@ -19,7 +19,7 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: Kind
     framework: str
-    container: str  # the name of the container whose end ends the replica
+    container: str  # the name of the main container, whose end is the replica's end
     port_name: str
     port: int
     replica_specs: str  # the spec field that contains the roles

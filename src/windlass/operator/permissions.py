@@ -132,7 +132,7 @@ def missing_help(connection: Connection, namespaces: Sequence[str]) -> list[Perm
 
 
 def listed(missing: Sequence[Permission]) -> str:
-    """Return one line per resource that lists the verbs missing for it.
+    """List the missing verbs as a text that has one line per resource.
 
     >>> print(
     ...     listed(

@@ -206,7 +206,7 @@ class _Reader:
 def _read_roles(
     kind: JobKind, spec: Mapping[str, Any], reader: _Reader
 ) -> list[tuple[Role, Object, int]]:
-    """Return each role with its pod template and port. Leaders come first."""
+    """Return each role, its pod template and its port. Leaders come first."""
     path = f"spec.{kind.replica_specs}"
     replica_specs = reader.mapping(spec, kind.replica_specs, "spec.")
     if not replica_specs:
@@ -264,7 +264,7 @@ def _read_role(
 def _container(
     kind: JobKind, template: Mapping[str, Any], path: str, reader: _Reader
 ) -> tuple[int, Mapping[str, Any]]:
-    """Return the position and spec of the container whose end ends the replica."""
+    """Return the position and spec of the main container, whose end is the replica's end."""
     where = _containers(path)
     containers = (template.get("spec") or {}).get("containers")
     if not containers:

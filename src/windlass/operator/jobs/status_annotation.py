@@ -44,10 +44,10 @@ def stored_status(obj: Object) -> JobStatus | None:
 
 
 def annotation_text(uid: str, status: JobStatus) -> str:
-    """Return the text of the annotation, which stays equal while nothing relevant changes.
+    """Return the text of the annotation. It changes only if something relevant changes.
 
-    The text omits which replicas are pending or running, because pods show it. It also omits the
-    addresses, because they follow from names.
+    The text does not say which replicas are pending or running, because the pods show that. It also
+    omits the addresses, because they follow from names.
     """
     replicas = tuple(
         replica

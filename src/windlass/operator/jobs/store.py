@@ -81,7 +81,7 @@ class JobObjectStore:
         )  # fmt: skip
 
     def watch(self, wake: Callable[[str], None] | None) -> None:
-        """Call `wake` with the uid of every changed job from now on, or with None stop doing so."""
+        """Call `wake` with the uid of every job that changes from now on. None stops the calls."""
         self._wake = wake
 
     def load(self, uid: str) -> tuple[Job, JobStatus] | None:

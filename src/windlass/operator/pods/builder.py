@@ -1,4 +1,4 @@
-"""Builds the pod and the service of a replica. All functions are pure."""
+"""Builds a replica's pod and service. All functions are pure."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Decides which pods and services belong to a job.
 
-The owner's uid decides, and never labels alone. The operator adopts pods and services that have a
+The owner's uid, never labels alone, decides this. The operator adopts pods and services that have a
 job's labels but no owner. It releases a job's pods and services whose labels no longer match the
 job. It never changes objects that any other owner controls.
 """

@@ -80,7 +80,7 @@ def _elastic(made_from: Translation, elastic: Elastic) -> dict[str, str]:
 def _sparse(cluster: Cluster, me: Member) -> str:
     """Return a `TF_CONFIG` in which a worker knows only itself and the parameter servers.
 
-    Jobs whose workers may come and go use it.
+    It is used for jobs whose workers may come and go.
     """
     hosts = cluster.by_role()
     own = {str(me.index): me.address} if me.role == "worker" else {}

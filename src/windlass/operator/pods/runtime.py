@@ -55,7 +55,7 @@ _log = logging.getLogger(__name__)
 
 
 class NotOurs(WindlassError):
-    """The name that a replica needs is taken by an object that has a different owner."""
+    """Raised if an object of a different owner already has the name that a replica needs."""
 
 
 class PodRuntime:
@@ -135,7 +135,7 @@ class PodRuntime:
                     self._delete(SERVICES, service, job.uid)
 
     def list(self, job: Job) -> Sequence[Replica]:
-        """Return the attempts of a job, according to its pods."""
+        """Return a job's attempts, based on its pods."""
         made_from = self._jobs.translation(job.uid)
         if made_from is not None:
             self._ownership.reconcile(made_from)
@@ -194,7 +194,7 @@ class PodRuntime:
                     self._wake(uid)
 
     def _is_in_the_way(self, pod: Object, made_from: Translation, replica: ReplicaId) -> bool:
-        """Return whether a pod takes the name that an attempt needs, and must be deleted first."""
+        """Return whether a pod that has the name of an attempt's pod must be deleted first."""
         if not _is_owned_by(pod, made_from.job.uid):
             if "deletionTimestamp" in pod["metadata"]:
                 return True
