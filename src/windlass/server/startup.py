@@ -268,7 +268,7 @@ async def _leave_when_homeless(
 
 
 async def _returns() -> bool:
-    """Return whether this server's code comes back, because it may be being reinstalled."""
+    """Return whether this server's code reappears soon, as it does during a reinstallation."""
     await asyncio.sleep(_INSTALL)
     return has_code()
 

@@ -63,7 +63,7 @@ class _PartHead(msgspec.Struct, array_like=True):
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The end of an attempt, as its supervisor recorded it."""
+    """The end of an attempt as recorded by its supervisor."""
 
     exit_code: Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)] | None = None
     signal: Annotated[str, Meta(max_length=100)] = ""
@@ -75,7 +75,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Facts about an agent's machine, as the agent reports them."""
+    """Facts about an agent's machine as reported by the agent."""
 
     python: Annotated[str, Meta(max_length=100)] = ""
     platform: Annotated[str, Meta(max_length=200)] = ""
@@ -85,9 +85,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 async def begin(
     services: Services, uid: str, role: str, index: int, attempt: int, data: Facts
 ) -> dict[str, Any]:
-    """Return the data that an agent needs to start its attempt, such as launch file and secrets.
+    """Return the data that an agent needs to start its attempt, such as the launch file.
 
-    The result also contains the trial's newest checkpoint.
+    The data also includes the trial's secrets and newest checkpoint.
     """
     attempt_files = _attempt_files(services, uid, role, index, attempt)
     launch = attempt_files.check()
@@ -244,7 +244,7 @@ class BlobDigests(msgspec.Struct, frozen=True, kw_only=True):
 async def missing(
     services: Services, uid: str, role: str, index: int, attempt: int, data: BlobDigests
 ) -> BlobsAnswer:
-    """Return those of the requested digests whose blobs the server does not have."""
+    """Return the requested digests whose blobs the server does not have."""
     _attempt_files(services, uid, role, index, attempt).check()
     lacking = await asyncio.to_thread(services.blobs.missing, data.digests)
     return BlobsAnswer(missing=tuple(lacking))

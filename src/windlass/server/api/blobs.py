@@ -64,7 +64,7 @@ def list_missing(blobs: BlobStore, manifest: bytes) -> list[str]:
 async def missing_blobs(
     services: Services, digests: Digests, tree: Digests | None = None
 ) -> BlobsAnswer:
-    """Return those of the requested digests whose blobs the server does not have.
+    """Return the requested digests whose blobs the server does not have.
 
     `tree` lists the digests that belong to manifests. A manifest also counts as missing while the
     server lacks any of its files.

@@ -23,7 +23,7 @@ Seconds = Annotated[float, Meta(gt=0, le=50)]
 async def check_cluster(
     services: Services, namespace: Namespace = "", within: Seconds = 50.0
 ) -> ClusterCheck:
-    """Check the cluster with the server process's credentials, which takes a few seconds."""
+    """Check the cluster, using the server's own credentials. This takes a few seconds."""
     from windlass.kube.check_cluster import examine  # loaded only if a cluster is used
 
     url = services.urls[0] if services.urls else services.url

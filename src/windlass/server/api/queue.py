@@ -43,7 +43,7 @@ async def move_trial(services: Services, trial_id: int, data: MoveTrial) -> Tria
 async def list_tasks(
     services: Services, trial_id: int, cursor: Cursor = None, limit: Limit = 100
 ) -> TaskPage:
-    """List each attempt of each of a trial's replicas, including its resources."""
+    """List all attempts of a trial's replicas, including the resources of each attempt."""
     from windlass.server.operations import tasks
 
     return await tasks.page_of_tasks(services, trial_id, cursor, limit)

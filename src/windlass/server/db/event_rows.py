@@ -1,4 +1,4 @@
-"""Rows of the events table."""
+"""Inserts rows into the events table."""
 
 from __future__ import annotations
 

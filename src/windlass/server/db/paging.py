@@ -61,7 +61,7 @@ class Conditions:
             self.require(f"EXISTS (SELECT 1 FROM {elements} WHERE value = {self.bind(value)})")
 
     def branch(self) -> Conditions:
-        """Return empty conditions for a subquery, which share this object's query parameters."""
+        """Return empty conditions that share this object's query parameters, for a subquery."""
         other = Conditions()
         other.parameters = self.parameters
         return other

@@ -1,7 +1,8 @@
 """Compiles conditions of the `where` language to SQL.
 
 Every value is a bound parameter, and every column name comes from a fixed list. A comparison with a
-missing value is false, except for `= null`. It is never null, so `not` always inverts a condition.
+missing value is false, except for `= null`. Conditions are therefore never null, and `not` always
+inverts them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Adds facts that the running server knows to trial records, such as why a trial waits."""
+"""Adds live facts, such as the reason why a trial waits, to trial records."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def describe(services: Services, trial_id: int) -> TrialRecord:
 
 
 def enrich_page(services: Services, page: TrialPage) -> TrialPage:
-    """Return a page of trials after adding facts that the running server knows to each trial."""
+    """Return a page of trials after adding live facts to each trial."""
     items = tuple(enrich(services, record) for record in page.items)
     return msgspec.structs.replace(page, items=items)
 
@@ -62,8 +62,8 @@ def _what_it_does(record: TrialRecord) -> str:
     """Return a message about what an unfinished trial that has attempts is doing.
 
     For a single replica, this is its newest attempt's message. For several replicas, it is the
-    first that exists of: the reason for a restart, a pending replica's message, a running replica's
-    message.
+    reason for a restart if there is one, or else a pending replica's message, or else a running
+    replica's message.
     """
     newest = {
         (attempt.role, attempt.index): attempt for attempt in record.attempts

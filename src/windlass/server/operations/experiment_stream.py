@@ -1,4 +1,4 @@
-"""An experiment's event stream, which contains its record and the records of its trials."""
+"""An experiment's event stream, which contains the records of the experiment and its trials."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ async def _create(services: Services, batch: _Batch) -> list[TrialRecord]:
 
 
 async def _make_place(services: Services, record: TrialRecord) -> None:
-    """Create the directory in which an external process finds its trial and reports to it.
+    """Create the directory in which an external process finds its trial and reports its state.
 
     An external process is one that Windlass did not start.
     """

@@ -55,7 +55,7 @@ def stream_answer(
 async def _waited_for(
     services: Services, waiter: int, trial_id: int, stream: AsyncGenerator[bytes, None]
 ) -> AsyncGenerator[bytes, None]:
-    """Yield a stream's events, and record meanwhile that the trial `waiter` waits for another."""
+    """Yield a stream's events, and record meanwhile that `waiter` waits for the trial."""
     try:
         waiting: TrialRecord | None = await services.trials.record(waiter)
     except NotFound:

@@ -120,7 +120,7 @@ class ArtifactStore:
 
 
 def _walk(root: bytes, beyond: bytes) -> Iterator[tuple[bytes, os.stat_result | None, str]]:
-    """Yield every file below a folder that comes after the path `beyond`, sorted by path.
+    """Yield the files below a folder that come after the path `beyond`, sorted by path.
 
     For an unreadable folder, yield its path and an error message.
     """

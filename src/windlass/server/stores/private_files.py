@@ -49,7 +49,7 @@ class PrivateFiles:
         self.path(uid).unlink(missing_ok=True)
 
     def _link(self, uid: str) -> bool:
-        """Hard-link the newest private file to the name of a second trial's file.
+        """Hard-link the newest private file under the name of a second trial's file.
 
         The caller ensures that both trials have equal private data.
         """

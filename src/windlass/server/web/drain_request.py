@@ -24,7 +24,7 @@ def has_body(headers: Headers) -> bool:
 class Exchange:
     """A request that has a body, and its response.
 
-    The response ends only after the request has ended.
+    The response is completed only after the whole request has been read.
     """
 
     def __init__(self, receive: Receive, send: Send) -> None:

@@ -1,4 +1,4 @@
-"""The address on which a server listens. It is loopback unless the environment sets it.
+"""The server's listen address, which is loopback unless the environment sets another address.
 
 With `WINDLASS_LISTEN=0.0.0.0:8080`, other machines can reach the server. `WINDLASS_NAMES` is a
 comma-separated list of the host names that they use for the server. The server refuses requests for

@@ -40,7 +40,7 @@ class Answer(NamedTuple):
 
 
 class Request:
-    """A request. Gives access to its headers and body."""
+    """An HTTP request, which gives access to its headers and body."""
 
     def __init__(self, scope: Scope, receive: Receive, largest_body: int | None) -> None:
         self._receive = receive

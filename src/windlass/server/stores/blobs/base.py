@@ -27,7 +27,7 @@ class BlobStore(Protocol):
         """
 
     def missing(self, digests: Iterable[str], /, *, trees: Iterable[str] = ()) -> list[str]:
-        """Return those of the digests, without duplicates, whose blobs the store does not have.
+        """Return, without duplicates, the digests whose blobs the store does not have.
 
         `trees` are the digests of manifests. A manifest also counts as missing if a file that it
         lists was found to be damaged.
@@ -66,7 +66,7 @@ class BlobStore(Protocol):
     def upload_path(self) -> Path:
         """Return a new path for an upload on the server's disk.
 
-        The next server start deletes the file.
+        A file that remains there is deleted when the server next starts.
         """
 
     def start_uploads(self) -> BlobUploads:

@@ -98,7 +98,7 @@ class FileBlobStore:
         return True
 
     def missing(self, digests: Iterable[str], *, trees: Iterable[str] = ()) -> list[str]:
-        """Return those of the digests, without duplicates, whose blobs the store does not have.
+        """Return, without duplicates, the digests whose blobs the store does not have.
 
         `trees` are the digests of manifests. A manifest also counts as missing if a file that it
         lists was found to be damaged.

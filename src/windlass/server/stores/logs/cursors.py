@@ -77,7 +77,7 @@ def format_cursor(positions: dict[Key, int], back: Mapping[Key, int] = MappingPr
 
 
 def newest_attempts(positions: dict[Key, int]) -> dict[tuple[str, int], int]:
-    """Return the newest attempt that has a position, by replica."""
+    """Return each replica's newest attempt that has a position."""
     newest: dict[tuple[str, int], int] = {}
     for role, index, attempt in positions:
         newest[role, index] = max(attempt, newest.get((role, index), 0))

@@ -257,7 +257,7 @@ def _merge(
 
 
 def _in_turn(number: int, records: Iterable[tuple[Key, Part]]) -> Iterator[Item]:
-    """Yield a replica's records. A record that seems older than its predecessor gets its time."""
+    """Yield a replica's records. One older than its predecessor gets the predecessor's time."""
     latest = 0.0
     for key, record in records:
         latest = max(latest, record[0])

@@ -84,7 +84,8 @@ class SegmentSearch:
     def mark_returned(self, end: int) -> list[SegmentLine]:
         """Record that the latest line, which ends at `end`, was returned.
 
-        Returns any unfinished lines of other streams, which must be returned together with it.
+        Returns any unfinished lines of other streams, which must be returned together with that
+        line.
         """
         self._position = max(self._position, end)
         self._pending = None

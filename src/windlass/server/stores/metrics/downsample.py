@@ -31,8 +31,7 @@ def downsample(column: Column, most: int) -> Column:
     >>> len(few.values) <= 50, 777 in few.steps, few.steps[0], few.steps[-1]
     (True, True, 0, 9999)
 
-    If there are fewer extremes than that, as in a curve that only falls, evenly spaced points are
-    added.
+    If there are too few extremes, as in a curve that only falls, evenly spaced points are added.
 
     >>> list(downsample(make_column((n, 0.0, -float(n)) for n in range(100)), 5).steps)
     [0, 25, 50, 75, 99]

@@ -164,7 +164,7 @@ def read_counted(connection: Connection, trial_id: int, replica: ReplicaId) -> R
 def shares_with(
     counted: ReplicaCounts, attempt: int, columns: Mapping[str, Column], reread: Reread
 ) -> tuple[dict[str, dict[int, Share]], dict[str, Tally]]:
-    """Return the changed shares, and the values to add for metrics with only one changed share.
+    """Return the changed shares, and the values to add for metrics that have only one.
 
     `columns` contains the new points of `attempt`. From the first new step on, the points of
     earlier attempts no longer count.

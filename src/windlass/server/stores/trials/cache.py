@@ -85,7 +85,7 @@ class TrialCache:
                 self._put(StoredTrial(record=record, status=trial.status))
 
     def change(self, trial_id: int, change: Callable[[TrialRecord], TrialRecord]) -> None:
-        """Change fields of a cached record that do not depend on the status."""
+        """Change status-independent fields of a cached record."""
         with self._lock:
             self._writes += 1
             before = self._by_id.get(trial_id)

@@ -79,7 +79,7 @@ class TrialLookup:
                 await self.record(trial_id)  # raises NotFound
 
     async def doubt(self, names: Sequence[Name], quoted: Sequence[Quoted]) -> str:
-        """Return a hint why a query for these parameters and metrics found nothing."""
+        """Return a hint on why a query for these parameters and metrics found nothing."""
         return await self._db.aread(lambda connection: doubt(connection, names, quoted))
 
     async def by_uid(self, uids: Sequence[str]) -> dict[str, TrialRecord]:

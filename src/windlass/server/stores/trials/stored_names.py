@@ -16,7 +16,7 @@ Quoted = tuple[Name, str]  # a parameter and the quoted number with which the qu
 
 
 def doubt(connection: Connection, names: Sequence[Name], quoted: Sequence[Quoted]) -> str:
-    """Return a hint why a query found nothing, such as an unknown name or a quoted number."""
+    """Return a hint on why a query found nothing: an unknown name or a quoted number."""
     for name in names:
         if not is_stored(connection, name):
             message, hint = _nobody_has(name, _stored_names(connection, name))
