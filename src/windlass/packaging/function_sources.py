@@ -87,8 +87,15 @@ def dump_lines(sources: Iterable[FunctionSource]) -> bytes:
 
 
 def _is_generated(value: Any) -> bool:
-    """Return whether `dataclasses` generated a function. The class shows everything about it."""
-    return str(value.__qualname__).startswith("__create_fn__")
+    """Return whether a module such as `dataclasses` generated a method of a class.
+
+    The class shows everything about this method.
+    """
+    name, is_function = str(value.__qualname__), isinstance(value, FunctionType)
+    if name.startswith("__create_fn__"):
+        return True
+    is_method = "." in name.rpartition("<locals>.")[2]
+    return is_function and is_method and value.__code__.co_filename == "<string>"
 
 
 def _file_of_class(value: Any) -> list[str]:

@@ -128,11 +128,10 @@ def _tables_with(home: Path, value: str) -> Iterator[str]:
     with closing(sqlite3.connect(home / "windlass.db")) as connection:
         tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
         for (table,) in tables.fetchall():
-            rows = connection.execute(f'SELECT * FROM "{table}"')  # noqa: S608 -- a table of ours
-            cells = (cell for row in rows for cell in row)
-            if any(
-                value.encode() in (c if isinstance(c, bytes) else str(c).encode()) for c in cells
-            ):
+            rows = connection.execute(f'SELECT * FROM "{table}"')
+            cells = [cell for row in rows for cell in row]
+            texts = [cell if isinstance(cell, bytes) else str(cell).encode() for cell in cells]
+            if any(value.encode() in text for text in texts):
                 yield table
 
 
