@@ -1,4 +1,4 @@
-"""Submits trials: validates a request, checks its blobs, and stores the trial."""
+"""Validates submissions and checks their blobs. `stores/trials/rows.py` writes the new rows."""
 
 from __future__ import annotations
 

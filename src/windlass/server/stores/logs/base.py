@@ -30,7 +30,10 @@ ANY_TIME = Window()
 
 
 class LogSelection(msgspec.Struct, frozen=True):
-    """Selects the part of a log to read, by replica, attempt and time. None selects all."""
+    """Selects the part of a log to read, by replica, attempt and time. None selects all.
+
+    Pages, searches, tails and followers of a log all apply these filters.
+    """
 
     role: str | None = None
     index: int | None = None
