@@ -96,7 +96,7 @@ def decide(spec: JobSpec, status: JobStatus, replicas: Sequence[Replica], now: f
             return evaluation.fail(failed)
         return evaluation.out_of_time()
     # While a replica seems to have failed for good, no replica restarts, because that failure may
-    # be the cause of the others.
+    # have caused the others.
     restarts = plan_restarts(spec, evaluation.slots, now) if report_left is None else None
     if restarts is not None and not is_cause_open(spec, status, restarts, evaluation.slots, now):
         repeated = repeated_failure(spec, restarts)

@@ -38,7 +38,7 @@ def restart_delay(delays: int) -> float:
 class Restarts(msgspec.Struct, frozen=True, kw_only=True):
     """The restarts that one reconciliation requests."""
 
-    slots: tuple[Slot, ...]  # all slots of the job, with the restarts requested
+    slots: tuple[Slot, ...]  # all slots of the job, including the requested restarts
     ended: tuple[Slot, ...]  # the slots that cause the restarts, in the order of their ends
     count: int  # the number of restarts that count toward the limit
 
