@@ -12,13 +12,13 @@ from windlass.worker.common.file_reads import is_folder, list_folder
 LAUNCH = "launch.json"
 LOCK = "lock"
 STATE = "state.json"
-FACTS = "facts.json"  # facts about the machine of a remote attempt
+FACTS = "facts.json"  # facts about a remote attempt's machine
 STOP = "stop.json"
 EXIT = "exit.json"
-TAKEN_UP = "taken-up.json"  # written by the server when the agent of a remote attempt has started
+TAKEN_UP = "taken-up.json"  # written by the server once a remote attempt's agent has started
 LOG = "log"
 METRICS = "metrics"
-SHOULD_STOP = "should_stop"  # a file in the directory of the trial
+SHOULD_STOP = "should_stop"  # a file in the trial's directory
 RESULT = "result.pkl"
 RESULT_TEXT = "result.json"
 ERROR = "error.json"

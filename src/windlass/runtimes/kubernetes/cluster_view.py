@@ -229,7 +229,7 @@ class ClusterView:
             )
             self._watchers[namespace] = made
         made.start()
-        # Notify once the watch is synced, because only then it shows which pods were deleted
+        # Notify once the watch is synced, because only then does it show which pods were deleted
         # earlier.
         self._retries.do(("synced", namespace), partial(self._notify_when_synced, made))
         return made

@@ -163,7 +163,7 @@ class RetryQueue:
                 count, before = self._failures.get(key, (0, TaskFailure()))
                 is_news, count = failure != before, count + 1
                 self._failures[key] = (count, failure)
-                if key not in self._wanted:  # otherwise, a newer task replaces this task
+                if key not in self._wanted:  # no newer task replaces this task
                     longest = 0.0 if is_woken else LONGEST_PAUSE
                     pause = min(FIRST_PAUSE * 2.0 ** min(count - 1, 16), longest)
                     self._plan(key, act, pause)

@@ -204,7 +204,7 @@ class NudgeListener:
                     self._selector.register(fd, selectors.EVENT_READ, uid)
                     continue
                 changed.add(uid)
-            except OSError:  # unknown: asked again
+            except OSError:  # unknown, so it is checked again
                 self._polled.append((pid, identity, uid))
             os.close(fd)
 
@@ -226,7 +226,7 @@ class NudgeListener:
             try:
                 has_ended = not is_alive(pid, identity)
             except OSError:
-                has_ended = False  # unknown: asked again
+                has_ended = False  # unknown, so it is checked again
             if has_ended:
                 changed.add(uid)
             else:
