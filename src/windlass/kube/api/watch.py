@@ -213,7 +213,7 @@ class Watcher:
                 self._remove(obj)
         self._version = version
         with self._lock:
-            if not self._is_stale:  # otherwise, another list was requested in the meantime
+            if not self._is_stale:  # no new list was requested in the meantime
                 self.synced.set()
 
     def _watch(self) -> bool:
