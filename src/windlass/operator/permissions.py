@@ -71,7 +71,7 @@ OF_DEFINITIONS = PermissionRule(
 
 def check_may_install(connection: Connection, needed: Mapping[str, Collection[str]]) -> None:
     """Raise an error that names all permissions that the account lacks for the installation."""
-    # A permission may be limited to one object name, except permission to create, because the
+    # Permissions may be limited to one object name. Permission to create may not, because the
     # object does not exist yet.
     required = {
         msgspec.structs.replace(permission, name="" if permission.verb == "create" else name)

@@ -97,7 +97,7 @@ class PodEvents:
                 now = time.monotonic()
                 for namespace, pending in list(self._namespaces.items()):
                     if not pending.waiting and now > pending.due + LONGEST_PAUSE:
-                        # it is long since a pod was pending in this namespace
+                        # no pod was pending in this namespace for a long time
                         del self._namespaces[namespace]
                 wanted = {
                     name: pending for name, pending in self._namespaces.items() if pending.waiting
