@@ -9,9 +9,9 @@ By default, SQLite would read the table itself, which is a hundred times as larg
 """
 
 UNINDEXED_TRIAL_ID = "+trials.id"
-"""The id of a trial, in an expression that no index serves.
+"""A trial's id, in an expression for which SQLite cannot use an index.
 
-SQLite then scans the trials and checks each one against a subquery.
+It makes SQLite scan the trials and check each of them against a subquery.
 """
 
 

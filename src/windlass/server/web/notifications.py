@@ -7,7 +7,7 @@ from collections import defaultdict
 
 Topic = int | tuple[str, int]  # an int is the id of a trial
 
-QUEUE: Topic = -1  # the topic for changes of the queue
+QUEUE: Topic = -1  # the topic for changes to the queue
 
 
 def experiment_topic(experiment_id: int) -> Topic:

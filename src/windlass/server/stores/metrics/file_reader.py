@@ -21,7 +21,7 @@ from windlass.worker.common.file_reads import read_part
 from windlass.worker.common.metrics_file import HEAD, MAGIC, NAMES, PROGRESS, SEAL
 from windlass.worker.program.report import GROUP, LONGEST_NAME, LONGEST_RECORD
 
-PIECE = 1 << 20  # bytes per read, which is more than any record has
+PIECE = 1 << 20  # bytes per read, which is more than the size of any record
 _AT_ONCE = 32 << 10  # bytes of JSON to decode at once; all other threads wait meanwhile
 _MOST_NAMES = 4 << 20  # the most bytes to read from the names file
 _WORD = 8

@@ -171,7 +171,7 @@ def shares_with(
     """
     shares: dict[str, dict[int, Share]] = {}
     added: dict[str, Tally] = {}
-    to_reread: dict[int, dict[str, int]] = {}  # the limits of the counts
+    to_reread: dict[int, dict[str, int]] = {}  # steps, by attempt and metric
     for name, column in columns.items():
         before = counted.shares.get(name, {})
         own = before.get(attempt)
