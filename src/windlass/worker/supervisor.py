@@ -1,4 +1,6 @@
-"""Runs a supervisor: `python -I -S supervisor.py <attempt directory>`.
+"""Starts a supervisor: `python -I -S supervisor.py <attempt directory>`.
+
+The supervisor itself is in the package `supervise`; `event_loop.py` has its loop and heartbeat.
 
 Python compiles this file at every start. It therefore only finds the rest of the worker, whose
 compiled files are cached.

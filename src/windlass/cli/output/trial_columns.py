@@ -1,4 +1,4 @@
-"""The columns of a table of trials, by their names."""
+"""The columns that `windlass ls` and other tables of trials can show, by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Report exceptions of user code: print the traceback as Python would, and store it in files."""
+"""Report exceptions of user code: print the traceback as Python would, and store it in files.
+
+The tips for known failures are in `client/resources/trial/failure_tips.py`.
+"""
 
 from __future__ import annotations
 

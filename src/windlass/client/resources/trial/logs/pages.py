@@ -1,4 +1,4 @@
-"""Requests logs from the server, one page at a time."""
+"""Checks the filters of a log and requests the log from the server, one page at a time."""
 
 from __future__ import annotations
 
