@@ -37,7 +37,7 @@ from windlass.runtimes.kubernetes.retry_queue import RetryQueue
 from windlass.runtimes.kubernetes.server_context import KubernetesContext
 from windlass.runtimes.kubernetes.submit_checks import SubmitChecks
 
-_SHORT = 5  # grace period in seconds for a pod whose program never started
+_SHORT = 5  # grace period in seconds for a started pod in which no program runs
 _INVALID = (400, 422)  # retrying a request with one of these responses would fail again
 _REFUSED = range(400, 500)  # the API understood the request and created nothing
 
