@@ -9,7 +9,7 @@ from typing import Any
 from windlass.kube.explanation import Explanation
 
 # the reason if the pod's status only says that the pull is being retried
-BACKING_OFF = "PullRepeated"
+_BACKING_OFF = "PullRepeated"
 _CHOOSE = "container_image= of wl.Kubernetes"
 
 
@@ -74,7 +74,7 @@ def why_not_pulled(
             return Explanation(code, sentence.format(image=image), remedy)
     why = " ".join(text.split())
     return Explanation(
-        "ImageUnavailable" if why else BACKING_OFF,
+        "ImageUnavailable" if why else _BACKING_OFF,
         f"The image {image} cannot be pulled{f': {_tail(why)}' if why else '.'}",
         f"Check the name ({_CHOOSE}). Kubernetes tries again.",
     )
@@ -126,6 +126,28 @@ _PULL_ERRORS: tuple[tuple[str, str, str, str], ...] = (
         "Use a smaller image, or ask an administrator of the cluster to free space.",
     ),
 )
+
+_REASONS = {
+    "ImageDenied", "ImageNameInvalid", "ImageUnavailable", "PullSecretMissing",
+    *(code for _, code, _, _ in _PULL_ERRORS),
+}  # fmt: skip
+
+
+def most_specific(before: Explanation | None, now: Explanation | None) -> Explanation | None:
+    """Return the earlier explanation of a failed pull if the new one only says that it failed.
+
+    Between two pulls, the status of a pod does not say why the last pull failed. The cluster may
+    also have dropped the event that does.
+
+    >>> unreachable = Explanation("RegistryUnreachable", "The registry does not answer.")
+    >>> repeated = why_not_pulled("ImagePullBackOff", "", "lab/train:7", [], {})
+    >>> most_specific(unreachable, repeated).sentence
+    'The registry does not answer.'
+    >>> most_specific(Explanation("Pulling", "It takes long."), repeated) is repeated
+    True
+    """
+    is_kept = before is not None and before.reason in _REASONS
+    return before if is_kept and now is not None and now.reason == _BACKING_OFF else now
 
 
 def _is_about_permissions(text: str) -> bool:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 
 from windlass.kube.api.resource_kinds import Object, location_of, uid_of
-from windlass.kube.diagnosis.image import BACKING_OFF
+from windlass.kube.diagnosis.image import most_specific
 from windlass.kube.diagnosis.pod import explain
 from windlass.kube.explanation import Explanation
 from windlass.model.status import EventKind
@@ -42,11 +42,8 @@ class PendingPods:
         problems: dict[str, str] = {}  # problem -> its message
         causes: dict[str, Explanation] = {}
         for pod in pending:
-            why = self._explain(pod, uid)
-            if why is not None and why.reason == BACKING_OFF:
-                why = self._causes.get(uid, {}).get(
-                    uid_of(pod), why
-                )  # the new reason is less specific than the earlier one
+            before = self._causes.get(uid, {}).get(uid_of(pod))
+            why = most_specific(before, self._explain(pod, uid))
             if why is not None:
                 causes[uid_of(pod)] = why
             if why is not None and why.reason not in _NO_TROUBLE:

@@ -15,7 +15,9 @@ from functools import partial
 from typing import NamedTuple
 
 from windlass.kube.api.resource_kinds import Object, uid_of, version_of
+from windlass.kube.diagnosis.image import most_specific
 from windlass.kube.diagnosis.pod import explain, needs_events
+from windlass.kube.explanation import Explanation
 from windlass.kube.pod_state import read_pod_state
 from windlass.model.errors import WindlassError
 from windlass.model.status import Phase
@@ -30,6 +32,7 @@ AGAIN = 10.0
 _NEW = 30.0  # seconds after which a pod without a reason is no longer new
 _SHARE = 10  # the pause after a check is this many times as long as the check
 
+_REACHING_AGENT = Explanation("ReachingAgent", "reaching its agent")
 _log = logging.getLogger(__name__)
 
 
@@ -49,7 +52,7 @@ class PendingReasons:
         self._checks = RetryQueue(workers=1)
         self._lock = threading.Lock()
         self._waiting: dict[str, dict[str, _Waiting]] = {}  # by namespace, then by pod uid
-        self._reasons: dict[str, str] = {}  # by pod uid
+        self._reasons: dict[str, Explanation | None] = {}  # by pod uid
         self._due: dict[str, float] = {}  # when to check each namespace next
         # The earliest time for the next check of each namespace. It limits the load that checks
         # cause.
@@ -57,7 +60,7 @@ class PendingReasons:
 
     def of(self, pod: Object) -> str:
         """Return the reason why a pod does not start, or "" if the reason is not known."""
-        return self._reasons.get(uid_of(pod), "")
+        return str(self._reasons.get(uid_of(pod)) or "")
 
     def wait_with(self, namespace: str, attempt: PodAttempt, pod: Object) -> None:
         """Schedule an early check if a pending pod is new or has changed since its last check."""
@@ -98,8 +101,9 @@ class PendingReasons:
         events = self._events(namespace, [pod for pod in pods.values() if _is_worth_asking(pod)])
         now, news = time.time(), set()
         for uid, pod in pods.items():
-            reason = _reason_for(pod, events.get(uid, ()), now)
-            if self._reasons.get(uid, "") != reason:
+            before = self._reasons.get(uid)
+            reason = most_specific(before, _reason_for(pod, events.get(uid, ()), now))
+            if before != reason:
                 news.add(waiting[uid].attempt.uid)
             self._reasons[uid] = reason
         self._drop(namespace, waiting, pods)
@@ -151,8 +155,7 @@ def _is_worth_asking(pod: Object) -> bool:
     return read_pod_state(pod, CONTAINER).phase is Phase.PENDING and needs_events(pod)
 
 
-def _reason_for(pod: Object, events: Sequence[Object], now: float) -> str:
+def _reason_for(pod: Object, events: Sequence[Object], now: float) -> Explanation | None:
     if read_pod_state(pod, CONTAINER).phase is not Phase.PENDING:
-        return "reaching its agent"
-    explanation = explain(pod, events, now)
-    return "" if explanation is None else str(explanation)
+        return _REACHING_AGENT
+    return explain(pod, events, now)
