@@ -14,7 +14,7 @@ E = TypeVar("E", bound=Enum)
 def read_policy(kind: type[E], value: Any) -> E:
     """Convert the name of a policy to a member of the enum `kind`.
 
-    A member of the enum is returned unchanged.
+    An enum member is returned unchanged.
 
     >>> from windlass.model.job import RestartPolicy
     >>> read_policy(RestartPolicy, "ExitCode")

@@ -50,7 +50,7 @@ def new_experiment(
 
 
 def read_config(config: Any) -> tuple[dict[str, Any], list[Problem]]:
-    """Return a configuration as JSON, and the problems of the configuration."""
+    """Return a configuration as JSON, and any problems with it."""
     if config is None:
         return {}, []
     if not isinstance(config, Mapping):

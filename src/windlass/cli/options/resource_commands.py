@@ -18,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def archived_option(function: F) -> F:
-    """Add `--archived`, the option of lists of archivable resources."""
+    """Add `--archived`, an option for lists of archivable resources."""
     return click.option("--archived", is_flag=True, help="List archived entries only.")(function)
 
 
@@ -37,7 +37,7 @@ def metadata_option(function: F) -> F:
 
 @contextmanager
 def suggest_on_conflict(show_command: str) -> Iterator[None]:
-    """Add a hint to the error for a name conflict.
+    """Add a hint to the error for a name conflict raised in the `with` block.
 
     The hint is the command that shows the existing resource.
     """
@@ -61,7 +61,7 @@ def confirm_delete(ctx: click.Context, what: str, *, yes: bool) -> bool:
     try:
         if click.confirm(f"Delete {what}?"):
             return True
-    except click.Abort:  # after Ctrl-C or Ctrl-D, the cursor is still behind the question
+    except click.Abort:  # after Ctrl-C or Ctrl-D, the cursor is still behind the prompt
         print("\nNothing is deleted.")
         raise
     print("Nothing is deleted.")
@@ -115,7 +115,7 @@ def add_common(group: click.Group, noun: str, *, renamed: str, archived: str) ->
 
 
 def add_removal(group: click.Group, noun: str, *, about: str) -> None:
-    """Add the command `rm` for resources that must be empty before their deletion."""
+    """Add the command `rm`, for resources that can only be deleted when empty."""
 
     @group.command(
         name="rm",
@@ -138,7 +138,7 @@ def add_removal(group: click.Group, noun: str, *, about: str) -> None:
 
 
 def resource_label(resource: Any) -> str:
-    """Return the name of a resource. The name of a project includes its workspace."""
+    """Return a resource's name. A project's name includes its workspace."""
     name: str = getattr(resource, "place", None) or resource.name
     return name
 
@@ -151,7 +151,7 @@ def print_list(
     *,
     as_json: bool,
 ) -> None:
-    """Print resources as a table or as JSON. `nothing` is the message for an empty list."""
+    """Print resources as a table or as JSON. `nothing` is the message if there are none."""
     import time
 
     from windlass.cli.output.json import print_json_array
@@ -169,7 +169,7 @@ def print_list(
 
 
 def complete_names(noun: str) -> Callable[..., list[Any]]:
-    """Complete the names of resources if a server runs. Completion starts no server."""
+    """Return a function that completes names of resources. It never starts a server."""
 
     def complete(
         ctx: click.Context,  # noqa: ARG001 -- click's signature

@@ -1,4 +1,4 @@
-"""Prints sections of a page, each with a title, labels and values."""
+"""Prints sections of a page, each with a title and labelled values."""
 
 from __future__ import annotations
 

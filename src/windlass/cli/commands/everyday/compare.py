@@ -53,7 +53,7 @@ def command(
 ) -> None:
     """Show the differing parameters, the metrics and the outcome of trials side by side.
 
-    The table leaves out parameters with the same value in all trials.
+    Parameters that are the same in all trials are left out.
     """
     from windlass.comparison.tables import build_table
 
