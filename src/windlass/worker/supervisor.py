@@ -1,6 +1,6 @@
-"""Runs a supervisor: `python -I -S supervisor.py <attempt directory>`.
+"""Runs a supervisor, as `python -I -S supervisor.py <attempt directory>`.
 
-Python compiles this file at every start. It therefore only finds the rest of the worker, whose
+Python compiles this file at every start. It therefore only locates the rest of the worker, whose
 compiled files are cached.
 """
 
@@ -11,7 +11,7 @@ import sys
 
 
 def main() -> None:
-    """Supervise the attempt in the directory that the first argument names."""
+    """Supervise the attempt whose directory is the first argument."""
     _make_room_importable()
     from windlass.worker.supervise.attempt import supervise
 
