@@ -34,7 +34,7 @@ def measure_first_value(bench: Bench) -> Iterator[Figure]:
         "first-value",
         "script with one call started → value, nothing running",
         time_value(taken["first"], taken["bare"]),
-        at_most_bare(60),
+        at_most_bare(28),
         bench.peers.measure("ray", "script with ray.init and one task started → value", take_ray),
     )
 
@@ -65,14 +65,14 @@ def measure_warm_call(bench: Bench) -> Iterator[Figure]:
         "warm-call.p50",
         "warm call → value, median of 50",
         time_value(times, bare),
-        at_most_bare(2),
+        at_most_bare(1.5),
         peers,
     )
     yield figure(
         "warm-call.p95",
         "warm call → value, 95th percentile of 50",
         time_value(times, bare, times.quantile(0.95)),
-        at_most_bare(4),
+        at_most_bare(2),
     )
 
 

@@ -54,14 +54,14 @@ def measure_idle(bench: Bench) -> Iterator[Figure]:
             ratio=sizes.median / bare_sizes.median,
             bare=bare_sizes.median,
         ),
-        at_most(120, "MB"),
+        at_most(60, "MB"),
         note=f"{family} processes; the ratio is to an interpreter that waits",
     )
     yield figure(
         "idle.cpu",
         f"idle server and its launchers, processor time over {_WINDOW:g} s",
         Value(amount=used / passed * 100, unit="% of a core", samples=1),
-        at_most(1, "% of a core"),
+        at_most(0.5, "% of a core"),
     )
 
 

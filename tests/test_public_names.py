@@ -102,6 +102,14 @@ def test_importing_windlass_loads_nothing_heavy() -> None:
     assert {name for name in loaded if name.startswith("windlass.")} == set()
 
 
+@pytest.mark.parametrize("code", ["from windlass import run", "import windlass as wl; wl.run(len)"])
+def test_importing_the_decorator_loads_no_large_module(code: str) -> None:
+    loaded = _modules_after(code)
+    assert "windlass.authoring.public.run_decorator" in loaded
+    # Each of these takes as long as the start of Python.
+    assert not {"typing", "inspect", "dataclasses"} & loaded
+
+
 def test_decorating_a_function_loads_no_server_or_command_line_code() -> None:
     code = (
         "import windlass as wl\n"

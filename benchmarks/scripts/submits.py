@@ -1,6 +1,7 @@
 """A thousand submissions while the machine is taken: they are accepted and wait.
 
-Usage: submits.py FILE; what holds the machine does so as long as the file is there.
+Usage: submits.py FILE HOW. A trial holds the machine while FILE exists. HOW is "map" or
+"one by one".
 """
 
 import os
@@ -30,5 +31,8 @@ while holder.refresh().state != "RUNNING":
     time.sleep(0.01)  # before the measurement
 for _ in sys.stdin:
     start = time.perf_counter()
-    trials = [train.submit(0.25) for _ in range(COUNT)]
+    if sys.argv[2] == "map":
+        values = train.map([0.25] * COUNT)
+    else:
+        trials = [train.submit(0.25) for _ in range(COUNT)]
     print("=", time.perf_counter() - start, flush=True)

@@ -152,7 +152,7 @@ def test_a_renamed_home_continues_with_its_trials(
     live.path.rename(live.copy)
     listed = live.in_copy("ls")
     assert "RUNNING" in listed.stdout
-    assert "copy" not in listed.stderr
+    assert "is a copy of" not in listed.stderr
     live.open_gate()
     monkeypatch.setenv("WINDLASS_HOME", str(live.copy))
     assert wl.get_trial(live.queued.id).result(timeout=PATIENCE) == "done"

@@ -73,7 +73,10 @@ LARGEST_PARAMS = 256 << 10  # bytes of JSON in total
 
 
 class CreateTrial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Request a new trial. Repeating the request with the same key creates no second trial."""
+    """Request a new trial. Repeating the request with the same key creates no second trial.
+
+    `authoring/prepare/draft.py` builds most of these requests.
+    """
 
     key: TrialKey
     # the newest experiment with this name, created if missing; ignored if an id is set

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from types import CodeType, FunctionType
 from typing import Any
@@ -54,7 +55,8 @@ def find_sources(
     lacking: list[tuple[Any, list[CodeType]]] = []
     for value in values:
         codes = list(_codes_of(value))
-        if not _is_generated(value) and not any(_has_file(c, is_recorded) for c in codes):
+        files = [code.co_filename for code in codes] + _file_of_class(value)
+        if not _is_generated(value) and not any(_has_source(file, is_recorded) for file in files):
             lacking.append((value, codes))
     return _search(lacking) if lacking else ()
 
@@ -86,12 +88,29 @@ def dump_lines(sources: Iterable[FunctionSource]) -> bytes:
 
 
 def _is_generated(value: Any) -> bool:
-    """Return whether `dataclasses` generated a function, about which the class shows everything."""
-    return str(value.__qualname__).startswith("__create_fn__")
+    """Return whether a module such as `dataclasses` generated this method of a class.
+
+    The class shows everything about such a method.
+    """
+    name, is_function = str(value.__qualname__), isinstance(value, FunctionType)
+    if name.startswith("__create_fn__"):
+        return True
+    is_method = "." in name.rpartition("<locals>.")[2]
+    return is_function and is_method and value.__code__.co_filename == "<string>"
 
 
-def _has_file(code: CodeType, is_recorded: Callable[[str], bool]) -> bool:
-    file = code.co_filename
+def _file_of_class(value: Any) -> list[str]:
+    """Return the file of a class's module, if it has one.
+
+    A class's code does not always name the file, for example if `dataclasses` generated the methods.
+    """
+    if not isinstance(value, type):
+        return []
+    file = getattr(sys.modules.get(value.__module__), "__file__", None)
+    return [os.path.abspath(file)] if file else []
+
+
+def _has_source(file: str, is_recorded: Callable[[str], bool]) -> bool:
     return os.path.isabs(file) and (is_installed(file) or is_recorded(file))
 
 

@@ -206,7 +206,7 @@ class _Taking:
         return Snapshot(self._root.path, tree, table, table.total(), self._reader.held, manifest)
 
     def _from_last(self, before: LastSnapshot) -> _Listed | None:
-        """Find the files with the help of the last listing.
+        """Find the files based on the last listing.
 
         Return None if the tree must be listed again.
         """

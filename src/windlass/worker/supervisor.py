@@ -1,4 +1,6 @@
-"""Runs a supervisor, as `python -I -S supervisor.py <attempt directory>`.
+"""Starts a supervisor, as `python -I -S supervisor.py <attempt directory>`.
+
+The supervisor itself is in the package `supervise`. Its loop and heartbeat are in `event_loop.py`.
 
 Python compiles this file at every start. It therefore only locates the rest of the worker, whose
 compiled files are cached.

@@ -185,6 +185,7 @@ def operations() -> list[str]:
     """List all operations. A new operation fails the test below until it is listed."""
     return [
         f"GET {API}/health", f"GET {API}/server", f"GET {API}/trials", f"POST {API}/trials",
+        f"POST {API}/trials/batch",
         f"GET {API}/trials/{{trial_id}}", f"GET {API}/trials/{{trial_id}}/stream",
         f"GET {API}/trials/{{trial_id}}/logs", f"GET {API}/trials/{{trial_id}}/events",
         f"GET {API}/trials/{{trial_id}}/result", f"GET {API}/trials/{{trial_id}}/error",

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import secrets
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -114,7 +117,22 @@ def test_secrets_are_masked_in_parameters_errors_and_previews_of_values(home: Pa
     ]
     kept = [f"blobs/{digest[:2]}/{digest}" for digest in passed_on]
     attempts = [f"trials/{good.id}/main-0/1/result.pkl", f"trials/{bad.id}/main-0/1/error.pkl"]
-    assert set(traces(home, value)) <= {*kept, *attempts}
+    # The payload contains the argument, and is first a row of the database.
+    database = {"windlass.db", "windlass.db-wal"}
+    assert set(traces(home, value)) <= {*kept, *attempts, *database}
+    assert set(_tables_with(home, value)) <= {"unwritten_blobs"}
+
+
+def _tables_with(home: Path, value: str) -> Iterator[str]:
+    """Yield the tables of the database that contain a text in any column."""
+    with closing(sqlite3.connect(home / "windlass.db")) as connection:
+        tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        for (table,) in tables.fetchall():
+            rows = connection.execute(f'SELECT * FROM "{table}"')
+            cells = [cell for row in rows for cell in row]
+            texts = [cell if isinstance(cell, bytes) else str(cell).encode() for cell in cells]
+            if any(value.encode() in text for text in texts):
+                yield table
 
 
 def test_a_secret_is_in_a_private_file_and_erased_at_the_end(home: Path, tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def test_a_new_database_has_the_default_workspace_and_project(path: Path) -> Non
     assert query(path, "SELECT name, workspace_id, created FROM projects WHERE id = 1") == [
         ("default", 1, created)
     ]
-    (version, name, windlass), _ = query(
+    [(version, name, windlass)] = query(
         path, "SELECT version, name, windlass FROM schema_migrations"
     )
     assert (version, name, windlass) == (1, "0001_initial", __version__)
@@ -81,17 +81,16 @@ def test_a_new_database_has_the_default_workspace_and_project(path: Path) -> Non
 
 def test_a_new_column_needs_only_a_file_with_the_next_number(path: Path, folder: Path) -> None:
     create(path)
-    (folder / "0003_experiment_color.sql").write_text(ADD_COLUMN)
+    (folder / "0002_experiment_color.sql").write_text(ADD_COLUMN)
     SqliteDatabase(path, folder).close()
     assert query(path, "SELECT name, color FROM experiments") == [("green", "red")]
-    (folder / "0004_set_color.py").write_text(SET_COLOR)
+    (folder / "0003_set_color.py").write_text(SET_COLOR)
     SqliteDatabase(path, folder).close()
     assert query(path, "SELECT name, color FROM experiments") == [("green", "green")]
     assert query(path, "SELECT version, name FROM schema_migrations ORDER BY version") == [
         (1, "0001_initial"),
-        (2, "0002_unwritten_blobs"),
-        (3, "0003_experiment_color"),
-        (4, "0004_set_color"),
+        (2, "0002_experiment_color"),
+        (3, "0003_set_color"),
     ]
     before = contents_of(path)
     SqliteDatabase(path, folder).close()
@@ -100,7 +99,7 @@ def test_a_new_column_needs_only_a_file_with_the_next_number(path: Path, folder:
 
 def test_a_new_database_and_an_upgraded_one_have_the_same_schema(path: Path, folder: Path) -> None:
     SqliteDatabase(path).close()
-    (folder / "0003_experiment_color.sql").write_text(ADD_COLUMN)
+    (folder / "0002_experiment_color.sql").write_text(ADD_COLUMN)
     SqliteDatabase(path, folder).close()
     new = path.with_name("new.db")
     SqliteDatabase(new, folder).close()
@@ -109,7 +108,7 @@ def test_a_new_database_and_an_upgraded_one_have_the_same_schema(path: Path, fol
 
 def test_a_migration_may_rebuild_a_table_that_others_refer_to(path: Path, folder: Path) -> None:
     create(path)
-    (folder / "0003_rebuild.sql").write_text(REBUILD)
+    (folder / "0002_rebuild.sql").write_text(REBUILD)
     database = SqliteDatabase(path, folder)
     assert query(path, "SELECT id, name FROM workspaces") == [(1, "default")]
     orphan = "INSERT INTO projects (uid, workspace_id, name, created) VALUES ('', 9, '', 1.0)"
@@ -121,10 +120,10 @@ def test_a_migration_may_rebuild_a_table_that_others_refer_to(path: Path, folder
 @pytest.mark.parametrize(
     ("name", "text", "reason"),
     [
-        ("0003_a.sql", ADD_COLUMN + "INSERT INTO nowhere VALUES (1);", "no such table: nowhere"),
-        ("0003_a.sql", ADD_COLUMN + "CREATE TABLE projects (name TEXT);", "already exists"),
-        ("0003_a.sql", "DELETE FROM workspaces;", "projects refers to a missing row of workspaces"),
-        ("0003_a.py", "def upgrade(connection):\n    raise ValueError('no JSON')", "no JSON"),
+        ("0002_a.sql", ADD_COLUMN + "INSERT INTO nowhere VALUES (1);", "no such table: nowhere"),
+        ("0002_a.sql", ADD_COLUMN + "CREATE TABLE projects (name TEXT);", "already exists"),
+        ("0002_a.sql", "DELETE FROM workspaces;", "projects refers to a missing row of workspaces"),
+        ("0002_a.py", "def upgrade(connection):\n    raise ValueError('no JSON')", "no JSON"),
     ],
 )
 def test_a_migration_that_fails_is_reported_and_changes_nothing(
@@ -176,7 +175,7 @@ def test_servers_that_open_a_database_at_once_change_it_once(
         path = tmp_path / f"{number}.db"
         if exists:
             create(path)
-        (folder / "0003_experiment_color.sql").write_text(ADD_COLUMN)
+        (folder / "0002_experiment_color.sql").write_text(ADD_COLUMN)
         barrier = context.Barrier(3)
         servers = [
             context.Process(target=open_together, args=(path, folder, barrier)) for _ in range(3)
@@ -186,7 +185,7 @@ def test_servers_that_open_a_database_at_once_change_it_once(
         for server in servers:
             server.join(60)
         assert [server.exitcode for server in servers] == [0, 0, 0]
-        assert query(path, "SELECT version FROM schema_migrations") == [(1,), (2,), (3,)]
+        assert query(path, "SELECT version FROM schema_migrations") == [(1,), (2,)]
         assert query(path, "SELECT count(*) FROM workspaces") == [(1,)]
 
 
@@ -196,7 +195,7 @@ def test_an_upgrade_on_a_full_disk_changes_nothing_and_succeeds_later(
     tmp_path: Path, folder: Path
 ) -> None:
     fill = "UPDATE experiments SET notes = hex(zeroblob(1000000));\n"
-    (folder / "0003_experiment_color.sql").write_text(ADD_COLUMN + fill)
+    (folder / "0002_experiment_color.sql").write_text(ADD_COLUMN + fill)
     with small_disk(tmp_path / "disk", size="8m") as disk:
         path = disk / "windlass.db"
         create(path)

@@ -370,7 +370,7 @@ def _framework_problems(job: JobBase) -> list[Problem]:
 
 
 def _subject(text: str, roles: Sequence[Role]) -> tuple[str, ...]:
-    """Return the key path of the field that a problem from the framework refers to."""
+    """Return the key path of the field that a framework's problem refers to."""
     if text.startswith("success_policy"):
         return ("success_policy",)
     matches = {role.name: re.search(rf"\b{re.escape(role.name)}\b", text) for role in roles}

@@ -1,4 +1,7 @@
-"""Parses the policies of a job, such as `restart_policy="ExitCode"`."""
+"""Parses the policies of a job, such as `restart_policy="ExitCode"`.
+
+The names come from the enums in `model/job.py`, so a new policy needs no change here.
+"""
 
 from __future__ import annotations
 

@@ -1,18 +1,25 @@
-"""Implements `@wl.run`, which makes a function run as a recorded trial."""
+"""Implements `@wl.run`, which makes a function run as a recorded trial.
+
+Most scripts import this module first, so it must load quickly. Modules that only a decoration with
+options or a call needs are imported inside functions. That includes `typing` and `inspect`: each
+of them takes as long as the start of Python.
+"""
 
 from __future__ import annotations
 
 import functools
-import inspect
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
-from windlass.authoring.prepare.options import Options
 from windlass.model.errors import InvalidArgument, Unsupported, WindlassError, shown
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import inspect
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import Any, Generic, ParamSpec, TypeVar, overload
+
     from windlass.authoring.prepare.draft import Plan
+    from windlass.authoring.prepare.options import Options
     from windlass.authoring.public.executors import Executor
     from windlass.authoring.public.jobs import Job
     from windlass.client.client import Client
@@ -21,8 +28,24 @@ if TYPE_CHECKING:
     from windlass.client.terminal.view import View
     from windlass.packaging.draft import Draft
 
-P = ParamSpec("P")
-R = TypeVar("R")
+    P = ParamSpec("P")
+    R = TypeVar("R")
+else:
+    P = R = None
+
+    class Generic:
+        """Replaces `typing.Generic` at run time, so that `wl.Function[..., float]` works."""
+
+        def __class_getitem__(cls, parameters):
+            return cls
+
+    def overload(function):
+        """Replace `typing.overload` at run time."""
+        return function
+
+
+# The code flags of generators, coroutines and asynchronous generators, as in `inspect`.
+_GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x20, 0x80, 0x200
 
 
 class Function(Generic[P, R]):
@@ -34,10 +57,16 @@ class Function(Generic[P, R]):
 
     __wrapped__: Callable[P, R]
 
-    def __init__(self, function: Callable[P, R], options: Options) -> None:
+    def __init__(self, function: Callable[P, R], options: Options | None = None) -> None:
         functools.update_wrapper(self, function)
         self._function = function
-        self._options = options
+        self._chosen = options
+
+    @property
+    def _options(self) -> Options:
+        from windlass.authoring.prepare.options import Options
+
+        return self._chosen or Options()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the function as a trial, show the output, and return the value or raise the error."""
@@ -88,7 +117,7 @@ class Function(Generic[P, R]):
     def starmap(
         self, items: Iterable[Sequence[Any]], *, return_exceptions: bool = False
     ) -> Iterator[R]:
-        """Do the same as `map`, but pass each item as a list of positional arguments.
+        """Do the same as `map`, but each item is a list of positional arguments.
 
         For example, `train.starmap([(0.1, 3), (0.01, 5)])` runs two trials with two arguments each.
         """
@@ -177,7 +206,9 @@ class Function(Generic[P, R]):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state to pickle. Secrets are pickled without their values."""
-        return {**self.__dict__, "_options": self._options.without_secret_values()}
+        if self._chosen is None:
+            return self.__dict__
+        return {**self.__dict__, "_chosen": self._chosen.without_secret_values()}
 
     def __repr__(self) -> str:
         return f"<windlass function {self._name}>"
@@ -188,7 +219,7 @@ def run(function: Callable[P, R], /) -> Function[P, R]: ...
 
 
 @overload
-def run(
+def run(  # noqa: F811 -- ruff does not recognize the conditional import of overload
     *,
     accelerator: str | None = None,
     cpus: float | None = None,
@@ -214,7 +245,9 @@ def run(
 ) -> Callable[[Callable[P, R]], Function[P, R]]: ...
 
 
-def run(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+def run(  # noqa: F811 -- as above
+    function: Callable[..., Any] | None = None, /, **options: Any
+) -> Any:
     """Make a function run as a recorded trial.
 
     ```python
@@ -260,13 +293,19 @@ def run(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         executor: the backend and all its options, in place of `backend` and the resources:
             `wl.Kubernetes(namespace="research", accelerator="a100x2")`.
     """
-    chosen = Options().changed(options, "wl.run")
+    chosen = _check_options(options) if options else None
     if function is not None:
         return _decorate(function, chosen)
     return lambda decorated: _decorate(decorated, chosen)
 
 
-def _decorate(function: Any, options: Options) -> Function[Any, Any]:
+def _check_options(options: Mapping[str, Any]) -> Options:
+    from windlass.authoring.prepare.options import Options
+
+    return Options().changed(options, "wl.run")
+
+
+def _decorate(function: Any, options: Options | None) -> Function[Any, Any]:
     if isinstance(function, Function):
         name = name_of(function)
         raise InvalidArgument(
@@ -280,29 +319,38 @@ def check_function(function: Any, wanted: str) -> None:
     """Raise an error if a callable cannot run as a trial. The error starts with `wanted`."""
     name = getattr(function, "__qualname__", None) or shown(function)
     is_method = isinstance(function, (staticmethod, classmethod)) or _is_method(function)
-    if is_method and not inspect.isclass(function):
+    if is_method and not isinstance(function, type):
         raise Unsupported(
             f"{name} is a method, but a trial runs a plain function.",
             hint="Move the function out of the class and pass the object as an argument.",
         )
-    if not callable(function) or inspect.isclass(function):
+    if not callable(function) or isinstance(function, type):
         raise InvalidArgument(
             f"{wanted}; {name} is a {type(function).__name__}.",
             hint="Write a function that does the work, and decorate the function."
             if wanted.startswith("wl.run")
             else "Write a function that does the work, and pass the function.",
         )
-    if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
+    flags = _code_flags(function)
+    if flags & (_GENERATOR | _ASYNC_GENERATOR):
         raise Unsupported(
             f"{name} is a generator function, but a trial returns one value at its end.",
             hint=f"Return a list of the values: def {name}(...): return list(...)",
         )
-    if inspect.iscoroutinefunction(function):
+    if flags & _COROUTINE:
         raise Unsupported(
             f"{name} is a coroutine function, but a trial runs a plain function.",
             hint=f"Wrap it: def {name}(...): return asyncio.run(...); to wait for a trial in "
             "asynchronous code: await train.submit(...)",
         )
+
+
+def _code_flags(function: Any) -> int:
+    """Return a function's code flags, or 0 for a callable without Python code."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    function = getattr(function, "__func__", function)  # a bound method has __func__
+    return getattr(getattr(function, "__code__", None), "co_flags", 0)
 
 
 def name_of(function: Callable[..., Any]) -> str:
@@ -316,6 +364,8 @@ def bind(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Bind arguments to a function's parameters. Raise a `TypeError` if they do not match."""
+    import inspect
+
     try:
         signature = inspect.signature(function)
     except ValueError:  # some C functions have no signature

@@ -1,4 +1,4 @@
-"""The columns available in tables of trials, by name."""
+"""The columns that `windlass ls` and other tables of trials can show, by name."""
 
 from __future__ import annotations
 

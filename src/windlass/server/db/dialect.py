@@ -8,6 +8,12 @@ TRIALS_BY_LIST_INDEX = "trials INDEXED BY trials_listed"
 SQLite would choose the table itself, which is a hundred times as large.
 """
 
+UNINDEXED_TRIAL_ID = "+trials.id"
+"""The id of a trial, in an expression that no index serves.
+
+SQLite then scans the trials and checks each one against a subquery.
+"""
+
 
 def by_index(table: str, alias: str, index: str) -> str:
     """Return SQL for a table that is read in the order of one of its indexes."""

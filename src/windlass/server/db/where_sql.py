@@ -12,7 +12,7 @@ from collections.abc import Callable
 from windlass.model.errors import InvalidArgument
 from windlass.model.records import TrialKind, TrialState
 from windlass.model.text.times import parse_time
-from windlass.server.db.dialect import contains, json_elements
+from windlass.server.db.dialect import UNINDEXED_TRIAL_ID, contains, json_elements
 from windlass.server.db.paging import Conditions
 from windlass.server.db.project_names import require_project
 from windlass.server.db.where_parser import (
@@ -35,10 +35,6 @@ _CHOICES = {
     "kind": ("trials.kind", [kind.value for kind in TrialKind]),
 }
 _TIMES = {"created": "trials.created", "started": "trials.started", "ended": "trials.ended"}
-
-# The unary plus stops SQLite from using the index. SQLite then scans the trials, and checks each
-# one against the subquery.
-_UNINDEXED_ID = "+trials.id"
 
 
 def duration_at(now: str) -> str:
@@ -71,11 +67,11 @@ class WhereCompiler:
     def condition(self, tree: Tree) -> str:
         """Return the SQL condition for a syntax tree."""
         if isinstance(tree, Not):
-            self._id = _UNINDEXED_ID
+            self._id = UNINDEXED_TRIAL_ID
             return f"NOT {self.condition(tree.part)}"
         if isinstance(tree, Junction):
             if tree.operator == "or":
-                self._id = _UNINDEXED_ID
+                self._id = UNINDEXED_TRIAL_ID
             return f"({f' {tree.operator.upper()} '.join(map(self.condition, tree.parts))})"
         return f"({self._comparison(tree)})"
 

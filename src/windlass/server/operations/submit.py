@@ -1,4 +1,4 @@
-"""Submission of trials: validate a request, check its blobs, and store the trial."""
+"""Validates a submission and checks its blobs. `stores/trials/rows.py` writes the new row."""
 
 from __future__ import annotations
 

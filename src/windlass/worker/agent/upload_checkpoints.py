@@ -2,7 +2,7 @@
 
 A checkpoint exists on the server as soon as its record does. The agent therefore uploads the
 missing files first and the record last. Because a pod's disk is small, the agent deletes what the
-server has. It keeps only the newest checkpoint, which the program may read.
+server has, except for the newest checkpoint, which the program may still read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Reports exceptions from user code: prints tracebacks as Python would and stores them in files."""
+"""Reports exceptions from user code: prints tracebacks as Python would and stores them in files.
+
+The tips for known failures are in `client/resources/trial/failure_tips.py`.
+"""
 
 from __future__ import annotations
 

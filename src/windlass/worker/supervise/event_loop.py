@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from windlass.worker.shell.terminal import Terminal
     from windlass.worker.supervise.signals import SignalPipe
 
-_HEARTBEAT = 5.0
+_HEARTBEAT = 5.0  # `runtimes/local/stray_processes.py` allows for delays
 _DEFAULT_GRACE = 10.0
 _NUDGE_AGAIN = 0.02
 _BREATH = 0.003  # seconds to let output accumulate while a program writes fast

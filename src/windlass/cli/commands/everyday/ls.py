@@ -1,4 +1,7 @@
-"""Implements `windlass ls`, which lists trials and experiments."""
+"""Implements `windlass ls`, which lists trials and experiments.
+
+The columns of trials are in `cli/output/trial_columns.py`.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,6 @@ _NOTHING = """Nothing has run here yet. Run a script:
 or decorate a function with @wl.run and call it."""
 
 _NAMESAKES = 20
-_PLAIN = ("id", "name", "state", "user", "created", "started", "ended", "duration")  # sort keys
 
 
 @click.command(
@@ -281,7 +283,7 @@ def _list_experiments(
 def _with_labels(
     columns: list[Column],
     rows: Sequence[Row],
-    records: Sequence[TrialRecord] | Sequence[ExperimentRecord],
+    records: Sequence[ExperimentRecord],
 ) -> tuple[list[Column], Sequence[Row]]:
     """Add a column for labels, if any row has labels."""
     from windlass.cli.output.table import Column

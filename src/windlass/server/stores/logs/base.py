@@ -31,7 +31,10 @@ ANY_TIME = Window()
 
 
 class LogSelection(msgspec.Struct, frozen=True):
-    """Selects replicas, attempts and times of a log. None selects all."""
+    """Selects replicas, attempts and times of a log. None selects all.
+
+    Pages, searches, tails and followers of a log all apply these filters.
+    """
 
     role: str | None = None
     index: int | None = None

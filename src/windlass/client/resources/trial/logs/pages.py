@@ -1,4 +1,4 @@
-"""Requests logs from the server, one page at a time."""
+"""Checks log filters and requests logs from the server, one page at a time."""
 
 from __future__ import annotations
 
