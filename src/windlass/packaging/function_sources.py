@@ -102,7 +102,7 @@ def _is_generated(value: Any) -> bool:
 def _file_of_class(value: Any) -> list[str]:
     """Return the file of a class's module, if it has one.
 
-    A class's code does not always name the file, for example if `dataclasses` generated the methods.
+    A class's code may not name the file, for example if `dataclasses` generated its methods.
     """
     if not isinstance(value, type):
         return []

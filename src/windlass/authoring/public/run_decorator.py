@@ -1,8 +1,8 @@
 """Implements `@wl.run`, which makes a function run as a recorded trial.
 
-Most scripts import this module first, so it must load quickly. Modules that only a decoration with
-options or a call needs are imported inside functions. That includes `typing` and `inspect`: each
-of them takes as long as the start of Python.
+Most scripts import this module first, so it must load quickly. Modules that are needed only for
+options or for calls are imported inside functions. These include `typing` and `inspect`, each of
+which takes as long to import as Python takes to start.
 """
 
 from __future__ import annotations
