@@ -1,4 +1,4 @@
-"""Windlass: from a function on a laptop to a hundred-host training run.
+"""Windlass runs and records training code, from a function on a laptop to a job on a hundred hosts.
 
 ```python
 import windlass as wl

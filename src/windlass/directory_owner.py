@@ -54,7 +54,7 @@ def _check_own(path: str, status: os.stat_result) -> None:
 
 
 def _check_parent(path: str, step: str, status: os.stat_result) -> None:
-    """Check a directory or a link in the path of the home.
+    """Check a directory or link on the path to the home.
 
     A user who can change this directory or link can replace the home.
     """
@@ -88,7 +88,7 @@ def _refusal(path: str, why: str, hint: str) -> ServerError:
 
 
 def _walk(path: str) -> tuple[list[tuple[str, os.stat_result]], bool]:
-    """Return all directories and links that the kernel visits to resolve a path.
+    """Return all directories and links that the kernel visits when it resolves a path.
 
     The boolean is True if the whole path exists.
 
@@ -158,7 +158,7 @@ def _is_own_group(gid: int) -> bool:
 
 
 def _is_unmapped(uid: int) -> bool:
-    """Return True if a user is unknown in the user namespace of this process.
+    """Return True if a user is unknown in this process's user namespace.
 
     In a container, the kernel shows the same user id for all unknown users, including the root user
     outside the container.

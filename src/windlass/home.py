@@ -24,7 +24,7 @@ class Home:
 
     @classmethod
     def find(cls) -> Home:
-        """Return the home of this process. Raise an error if other users can change it."""
+        """Return this process's home. Raise an error if other users can change it."""
         named = os.environ.get("WINDLASS_HOME")
         path = Path(named).expanduser().absolute() if named else Path.home() / ".windlass"
         return cls(path).check()

@@ -56,9 +56,9 @@ def _version(commit: str, description: str) -> str:
 
 
 def _git_folders(root: str) -> tuple[str, str]:
-    """Return the folder with HEAD, and the folder with branches and tags.
+    """Return the git folder that contains HEAD, and the one that contains branches and tags.
 
-    The folders differ in a worktree, because worktrees share branches and tags.
+    They differ in a worktree, because worktrees share branches and tags.
     """
     git = os.path.join(root, ".git")
     if os.path.isfile(git):

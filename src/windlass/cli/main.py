@@ -1,4 +1,4 @@
-"""The entry point of the `windlass` command. It prints errors and sets the exit code.
+"""The entry point of the `windlass` command, which prints errors and sets the exit code.
 
 The exit code is 0 for success, 1 for a failure, 2 for an invalid command line, and 130 after
 Ctrl-C. `windlass run` uses the program's exit code instead.
@@ -74,7 +74,7 @@ def _invoke() -> int:
 
 
 def _note_copied_home() -> None:
-    """Print a note if the command used a home that is a copy of another home."""
+    """Print a note if the command used a home that is a copy of another."""
     discovery = sys.modules.get("windlass.client.connection.discovery")
     if discovery is None or os.environ.get("WINDLASS_SERVER"):
         return  # the command used no home

@@ -43,7 +43,7 @@ class Client:
     client = wl.Client("http://lab:8000", token="...")
     ```
 
-    The functions of the module `windlass`, such as `wl.get_trial`, are methods of a default client.
+    The functions in the module `windlass`, such as `wl.get_trial`, use a default client.
     """
 
     def __init__(self, server: str | None = None, token: str | None = None) -> None:

@@ -56,7 +56,7 @@ def is_same(before: Any, after: Any) -> bool:
 def flat(values: Mapping[str, Any]) -> dict[str, Any]:
     """Flatten nested mappings into one mapping with dotted names.
 
-    If two values would get the same name, the mapping is returned unchanged.
+    If two values would get the same name, return the mapping unchanged.
 
     >>> flat({"lr": 0.1, "model": {"depth": 3, "norm": {}}})
     {'lr': 0.1, 'model.depth': 3, 'model.norm': {}}

@@ -78,7 +78,7 @@ def changed_files(
 
 
 def wanted_contents(changes: Iterable[FileChange]) -> list[str]:
-    """Return the digests of the file contents that `with_lines` needs.
+    """Return the digests of the file contents needed by `with_lines`.
 
     Contents beyond the size limits are left out.
     """

@@ -171,7 +171,7 @@ def metrics(metric_changes: Sequence[MetricChange], names: tuple[str, str]) -> I
 
 
 def shown_path(path: str) -> str:
-    r"""Return a path for display. A path with unprintable characters is quoted.
+    r"""Return a path for display, quoted if it has unprintable characters.
 
     >>> print(shown_path("src/a b.py"), shown_path("odd\n\udcff"))
     src/a b.py 'odd\n\udcff'

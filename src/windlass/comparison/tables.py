@@ -20,7 +20,7 @@ _WIDEST = 40  # the maximum width of a printed cell
 
 
 class Table(Sequence[dict[str, Any]]):
-    """A table of named values. It is aligned when printed, and rendered as HTML in notebooks.
+    """A table of named values, aligned when printed and rendered as HTML in notebooks.
 
     >>> table = Table(["id", "lr"], [{"id": 1, "lr": 0.1}, {"id": 12, "lr": None}])
     >>> print(table)

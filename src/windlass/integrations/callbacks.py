@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def keras(
     *, batches: int | None = None, checkpoint_every: int | None = 1, resume: bool = True
 ) -> KerasCallback:
-    """Create a callback for `model.fit` of Keras 3, with any backend.
+    """Create a callback for `model.fit` in Keras 3, for any backend.
 
     ```py
     model.fit(x, y, epochs=10, validation_split=0.1, callbacks=[wl.callbacks.keras()])
@@ -45,7 +45,7 @@ def keras(
 
 
 def keras_profiler(*, start: int = 10, batches: int = 10) -> KerasProfiler:
-    """Create a callback that profiles some batches in `model.fit` of Keras 3.
+    """Create a callback that profiles some batches in Keras 3's `model.fit`.
 
     The profiler of the Keras backend (TensorFlow, PyTorch or JAX) writes a trace to the trial's
     artifacts. The metric group `profiler` contains the duration of the batches and, with PyTorch,

@@ -132,7 +132,7 @@ class KerasProfiler(keras.callbacks.Callback):  # type: ignore[misc]  # of unkno
 
 
 def _tracer() -> Any:
-    """Return the profiler of Keras's current backend as a context manager."""
+    """Return the current Keras backend's profiler as a context manager."""
     backend = keras.backend.backend()
     if backend == "torch":
         from windlass.integrations.profiling import profile

@@ -1,4 +1,4 @@
-"""The public errors of Windlass, which all derive from `WindlassError`.
+"""Windlass's public errors, which all derive from `WindlassError`.
 
 An error states what happened, why, and what to do next. The first line is the problem, and the
 indented lines below it are the remedy. This file imports nothing at run time, so that raising an

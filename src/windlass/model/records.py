@@ -32,7 +32,7 @@ class TrialState(str, Enum):
 
 
 class TrialKind(str, Enum):
-    """The kind of a trial, such as a job, a command or a shell."""
+    """A trial's kind, such as a job, a command or a shell."""
 
     JOB = "job"
     COMMAND = "command"  # from `wl.run_command`; lists omit it unless requested

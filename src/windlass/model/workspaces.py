@@ -34,7 +34,7 @@ class ProjectRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     @property
     def place(self) -> str:
-        """The project's full name: `vision`, or `lab/vision` outside the default workspace."""
+        """The project's full name: `vision` in the default workspace, or else `lab/vision`."""
         return join_place(self.workspace, self.name)
 
 

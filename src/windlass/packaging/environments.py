@@ -60,7 +60,7 @@ def requirement_problems(packages: Sequence[object]) -> list[str]:
 
 
 def read_requirements(path: Path) -> tuple[str, ...]:
-    r"""Return the requirements in a requirements file, without comments and empty lines.
+    r"""Return the requirements in a requirements file, without comments or empty lines.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "requirements.txt"
@@ -79,7 +79,7 @@ def read_requirements(path: Path) -> tuple[str, ...]:
 
 
 def resolve_lock(packages: Sequence[str] | str, python_executable: str, cache_dir: Path) -> str:
-    """Pin exact versions for requirements, and return the text of a requirements file.
+    """Pin exact versions for requirements and return the text of a requirements file.
 
     uv chooses versions that suit the given interpreter. The result is cached.
     """
@@ -161,7 +161,7 @@ def _interpreter(executable: str) -> str:
 
 
 def compile_requirements(requirements: Sequence[str], executable: str, *options: str) -> str:
-    """Let uv choose exact versions for requirements, and return its output.
+    """Let uv choose exact versions for requirements and return its output.
 
     The versions suit the Python interpreter `executable`.
     """

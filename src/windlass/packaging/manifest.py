@@ -61,7 +61,7 @@ def encode_sorted(rows: Sequence[tuple[str, str, str, int]]) -> bytes:
 
 
 def encode_entry(entry: Entry) -> bytes:
-    """Encode one entry in the same way as inside a manifest.
+    """Encode one entry as it would appear in a manifest.
 
     To find the entry in a manifest, search for its encoding: no other part of a manifest looks the
     same.

@@ -39,7 +39,7 @@ def describe_params(arguments: Mapping[str, object]) -> dict[str, Any]:
 
 
 def _summary(value: object) -> str:
-    """Return a short text for a value that is too large for a record."""
+    """Return a short text in place of a value that is too large for a record."""
     if isinstance(value, (list, dict)):
         return f"{type(value).__name__} of {len(value)}"
     return _short(value)

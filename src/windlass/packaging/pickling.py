@@ -1,6 +1,6 @@
 """Pickles a function and its arguments.
 
-The function is pickled by name if a replica can import it, or else by value.
+A function that a replica can import is pickled by name. Any other is pickled by value.
 """
 
 from __future__ import annotations

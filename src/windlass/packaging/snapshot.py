@@ -133,7 +133,7 @@ class Snapshot:
 def take_snapshot(
     root: Root, cache_dir: Path, *, status: GitStatus | None = None, hold: bool = False
 ) -> Snapshot:
-    """Take a snapshot of the files below a root.
+    """Take a snapshot of the files below a root folder.
 
     `status` is a running git command whose result becomes part of the provenance. With `hold`, the
     bytes of all files stay in memory, which is necessary after `SnapshotChanged`.

@@ -163,7 +163,7 @@ class LastSnapshot(NamedTuple):
     def manifest(self) -> bytes | None:
         """Return the last snapshot's manifest, or None if its cache file was replaced or damaged.
 
-        Returns None if the cache file was replaced or damaged.
+        Return None if the cache file was replaced or damaged.
         """
         try:
             with open(self.file, "rb", opener=regular_only) as file:

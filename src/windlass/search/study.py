@@ -103,7 +103,7 @@ class Study:
         return trial.should_prune()
 
     def complete(self, number: int, value: float) -> None:
-        """Record that a trial ran to its end with this final value."""
+        """Record that a trial ran to its end, with its final value."""
         self._study.tell(self._trials[number], value)
 
     def prune(self, number: int) -> None:

@@ -15,7 +15,7 @@ _LONGEST_METRIC = 400
 
 
 class Best(NamedTuple):
-    """The parsed `keep_best` option. `is_max` is True if a higher metric is better."""
+    """The parsed `keep_best` option. `is_max` is True if higher values of the metric are better."""
 
     number: int
     is_max: bool

@@ -1,4 +1,4 @@
-"""Converts arguments to a command line, and reads parameters from a command line."""
+"""Converts arguments to command lines, and reads parameters from command lines."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ def _raw_flaw(raw: Raw) -> str:
 
 
 def to_argument(value: Any) -> str:
-    """Convert a value to one word of a command line."""
+    """Convert a value to a single command-line word."""
     if isinstance(value, os.PathLike):
         return os.fsdecode(value)
     return str(value.value if isinstance(value, Enum) else value)

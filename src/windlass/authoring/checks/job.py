@@ -66,14 +66,14 @@ _MOST_ROLES = 64
 
 
 def check_job(job: JobBase) -> None:
-    """Raise one error that lists all problems of a job."""
+    """Raise one error that lists all problems with a job."""
     problems = job_problems(job)
     if problems:
         raise InvalidArgument.of([text for _, text in problems], where=_kind_of(job))
 
 
 def refuse_unsupported(job: JobBase) -> None:
-    """Raise one error that lists all options of a job that Windlass does not support yet."""
+    """Raise one error that lists all of a job's options that Windlass does not support yet."""
     refused = [
         f"{name}: {flaw}" if isinstance(job, JobGroup) else flaw
         for name, role in roles_of(job).items()
@@ -117,7 +117,7 @@ def job_problems(job: JobBase) -> list[Problem]:
 def unchecked_group(roles: Mapping[str, Any], whole: Mapping[str, Any]) -> JobGroup:
     """Build a job group without the usual error for an invalid group.
 
-    `job_problems` can then list all problems of the group.
+    `job_problems` can then list all problems with the group.
     """
     group = object.__new__(JobGroup)
     for name, value in {**_DEFAULTS, **whole, "roles": dict(roles)}.items():
@@ -278,7 +278,7 @@ def _group_problems(group: JobGroup) -> list[Problem]:
 
 
 def _group_flaws(name: Any, role: Any) -> list[str]:
-    """Return the reasons why a job group cannot contain a role with this name and value."""
+    """Return why a job group cannot contain a role with this name and value, or [] if it can."""
     if not isinstance(role, Job):
         return [_describe_non_job(name, role)]
     if name in (*WHOLE, *ROLE, "roles"):

@@ -53,7 +53,7 @@ _MOST_RESTARTS = 1_000_000
 
 
 def nearest(name: str, names: Iterable[str], *, cutoff: float = 0.6) -> str | None:
-    """Return the most similar name, ignoring case, or None if no name is similar.
+    """Return the name most similar to `name`, ignoring case, or None if none is similar.
 
     >>> nearest("onfailur", ["Never", "OnFailure"])
     'OnFailure'
@@ -74,7 +74,7 @@ def callers_level() -> int:
 
 
 def format_key(name: Any) -> str:
-    """Convert a key of a mapping to text, even if the key is not a string."""
+    """Convert a mapping's key to text, even if it is not a string."""
     return name if isinstance(name, str) else shown(name)
 
 
@@ -248,7 +248,7 @@ def check_secrets(secrets: Any) -> list[Problem]:
 
 
 def find_text_flaw(value: str) -> str:
-    """Return why a string cannot be an argument or an environment variable, or ""."""
+    """Return why a string cannot be an argument or environment variable, or "" if it can."""
     if "\x00" in value:
         return "contains a NUL character"
     if _SURROGATE.search(value):

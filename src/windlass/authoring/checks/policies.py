@@ -15,7 +15,7 @@ E = TypeVar("E", bound=Enum)
 
 
 def read_policy(kind: type[E], value: Any) -> E:
-    """Convert the name of a policy to a member of the enum `kind`.
+    """Convert a policy's name to a member of the enum `kind`.
 
     An enum member is returned unchanged.
 

@@ -99,7 +99,7 @@ def is_generator(what: Any) -> bool:
 def add_job(
     client: Client, experiment: ExperimentRecord, what: Any, options: AddOptions
 ) -> Trial[Any]:
-    """Submit a job, a group or a `wl.run` function as a trial of an experiment."""
+    """Submit a job, a group or a `wl.run` function as a trial in an experiment."""
     draft = _prepare(client, experiment, what, options).draft(client, _filing(experiment, options))
     if options.inherited:
         params = {**options.inherited, **draft.request.params}

@@ -57,7 +57,7 @@ class CallSite(msgspec.Struct, frozen=True):
 def read_call_site(
     function: Callable[..., Any] | None = None, script: str | None = None, root: str | None = None
 ) -> CallSite:
-    """Return the call site of a function or a script. `root` overrides the project root."""
+    """Return the call site for a function or script. `root` overrides the project root."""
     here = _here()
     if root is not None:
         return _read_call_site(explicit_root(Path(root), script), here, tuple(sys.path))

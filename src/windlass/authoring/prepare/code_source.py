@@ -1,4 +1,4 @@
-"""Takes the snapshot of the code for a submission, and collects its provenance."""
+"""Takes the code snapshot for a submission, and collects the code's provenance."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class CommandOptions:
 def draft_command(
     client: Client, command: Sequence[str] | str, options: CommandOptions, *, where: str = ""
 ) -> Draft:
-    """Build the request for the trial of a command. A string runs in `/bin/sh`."""
+    """Build the request for a trial that runs a command. A string runs in `/bin/sh`."""
     from windlass.authoring.prepare.programs import command_name
 
     argv = _words(command, where)
@@ -80,7 +80,7 @@ def draft_shell(
     size: tuple[int, int],
     where: str = "",
 ) -> Draft:
-    """Build the request for the trial of an interactive shell."""
+    """Build the request for a trial that runs an interactive shell."""
     from windlass.authoring.prepare.programs import command_name
 
     argv = () if command is None else _words(command, where)
@@ -256,7 +256,7 @@ def _own_python(client: Client) -> Python:
 
 
 def _secrets(options: CommandOptions, origin: TrialRecord | None) -> dict[str, str]:
-    """Return the values of the secrets that the options or the trial `origin` name.
+    """Return the values of the secrets named by the options or the trial `origin`.
 
     A secret of this trial is left out if it is not in this environment.
     """

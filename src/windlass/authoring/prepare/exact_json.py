@@ -42,7 +42,7 @@ def words_as_json(arguments: Any) -> Any:
 
 
 def words_from_json(recorded: Any) -> Any:
-    """Convert JSON from `words_as_json` back to the arguments of a program.
+    """Convert JSON from `words_as_json` back to a program's arguments.
 
     >>> words_from_json({"lr": 0.1, "x": {"wl.Raw": "-v"}})
     {'lr': 0.1, 'x': Raw(text='-v')}
@@ -72,7 +72,7 @@ def exact_json(value: Any) -> Any:
 def call_as_json(arguments: Any) -> Any:
     """Convert function arguments to JSON.
 
-    Returns None if JSON would change the arguments, or if they are too large.
+    Return None if JSON would change the arguments, or if they are too large.
 
     >>> call_as_json({"lr": 0.1}), call_as_json({"shape": (2, 3)})
     ({'lr': 0.1}, None)

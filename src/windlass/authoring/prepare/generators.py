@@ -35,7 +35,7 @@ from windlass.packaging.provenance import collect
 def add_generator(
     client: Client, experiment: ExperimentRecord, generator: Callable[..., Any], options: AddOptions
 ) -> Trial[Any]:
-    """Start a generator in the background, and return its trial.
+    """Start a generator in the background and return its trial.
 
     If a trial with the same identity exists, return that trial.
     """
@@ -77,7 +77,7 @@ def add_to(trial: TrialRecord, client: Client, what: Any, options: AddOptions) -
 def check_generator(
     generator: Callable[..., Any], options: AddOptions
 ) -> tuple[dict[str, Any], Mapping[str, Any]]:
-    """Check the arguments of a generator. One error reports all problems.
+    """Check a generator's arguments. One error lists all problems.
 
     Return the arguments for the call and the arguments to record. The recorded arguments include
     defaults.
@@ -119,7 +119,7 @@ def check_generator(
 
 
 def _generator_hint(generator: Callable[..., Any]) -> str:
-    """Return the hint for a function that cannot be called as a generator."""
+    """Return a hint for a function that cannot be called as a generator."""
     name = name_of(generator)
     return (
         "Windlass calls a plain function as a generator, with its trial as the first "
@@ -136,7 +136,7 @@ def build_request(
     options: AddOptions,
     holder: str,
 ) -> CreateTrial:
-    """Build the request for the trial of a generator."""
+    """Build the request for a generator's trial."""
     qualname = getattr(generator, "__qualname__", type(generator).__qualname__)
     call = GeneratorCall(qualname=qualname[:1024], holder=holder)
     identity = options.identity or ""

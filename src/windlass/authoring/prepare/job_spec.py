@@ -87,7 +87,7 @@ class PreparedJob:
     labels: tuple[str, ...] = ()  # labels from the template and the options
 
     def draft(self, client: Client, filing: Filing | None = None) -> Draft:
-        """Package the code, and build the request that `client.submit` sends."""
+        """Package the code and build the request that `client.submit` sends."""
         filing = self.filing(filing)
         return self.plan(client, filing).draft(self.programs, self.params)
 

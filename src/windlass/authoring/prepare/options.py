@@ -71,7 +71,7 @@ class Options:
     executor: Executor | None = None
 
     def changed(self, changes: Mapping[str, Any], where: str) -> Options:
-        """Return a copy of the options with some changes, and check the result."""
+        """Return a copy of the options with changes. The copy is checked."""
         names = [field.name for field in fields(self)]
         chosen = replace(self, **{name: changes[name] for name in changes if name in names})
         unknown = [
@@ -140,7 +140,7 @@ class Options:
         )
 
     def job(self, function: Any) -> Job:
-        """Return the `wl.Job` of a function with these options."""
+        """Return a `wl.Job` that runs a function with these options."""
         from windlass.authoring.public.executables import PythonFunction
         from windlass.authoring.public.jobs import Job
 
@@ -190,7 +190,7 @@ class Options:
         return secret_values(self.secrets)
 
     def without_secret_values(self) -> Options:
-        """Return the options with the names of secrets, but without their values."""
+        """Return the options with secrets' names but without their values."""
         return replace(self, secrets=tuple(self.secrets)) if self.secrets else self
 
     # -- what can be wrong with them --------------------------------------------------
@@ -339,7 +339,7 @@ def build_resources(
 
 
 def build_volumes(volumes: Mapping[str, str | os.PathLike[str]] | None) -> tuple[Volume, ...]:
-    """Convert the volumes of a job to structs, with absolute source paths."""
+    """Convert a job's volumes to structs with absolute source paths."""
     from windlass.model.job import Volume
 
     return tuple(

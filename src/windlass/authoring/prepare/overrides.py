@@ -1,4 +1,4 @@
-"""Changes the arguments and environment variables of a job."""
+"""Changes a job's arguments and environment variables."""
 
 from __future__ import annotations
 

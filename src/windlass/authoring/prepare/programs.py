@@ -60,7 +60,7 @@ def executable_flaw(
 
 
 def executable_name(executable: Executable | Packaged) -> str:
-    """Return the default name of a job that runs this executable."""
+    """Return the default name for a job that runs this executable."""
     match executable:
         case Packaged():
             return executable.name
@@ -151,7 +151,7 @@ def _without_raw(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def argument_flaw(executable: PythonFunction, arguments: Arguments) -> str:
-    """Return the reason why a function does not accept the arguments, or "" if it does."""
+    """Return why a function does not accept the arguments, or "" if it does."""
     try:
         bind(plain_function(executable.function), *_call_arguments(arguments))
     except TypeError as error:
@@ -163,7 +163,7 @@ def argument_flaw(executable: PythonFunction, arguments: Arguments) -> str:
 
 
 def script_flaw(path: Any) -> str:
-    """Return why a path is not a Python script, with a suggestion, or "" if it is."""
+    """Return why a path is not a Python script, including a suggestion, or "" if it is one."""
     if not isinstance(path, (str, os.PathLike)):
         return f"{shown(path)} is not a path of a script"
     if os.path.isfile(path):
@@ -397,7 +397,7 @@ def _call_arguments(arguments: Arguments) -> tuple[Sequence[Any], Mapping[str, A
 
 
 def _suggest_executable(value: Any) -> str:
-    """Suggest an executable for a value that is not an executable."""
+    """Suggest an executable in place of a value that is not one."""
     if isinstance(value, (str, os.PathLike)):
         text = os.fspath(value)
         return (

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 @suggest_fields
 @dataclass(frozen=True)
 class TokenAuthentication:
-    """A token for a Kubernetes cluster, and the address of the cluster.
+    """A token for a Kubernetes cluster, and the cluster's address.
 
     ```python
     auth = wl.TokenAuthentication(token="sha256~Qx7…", server="https://api.lab.example:6443")
     ```
 
-    After `auth.login()`, all jobs run in that cluster until `auth.logout()`. The token is stored in
+    After `auth.login()`, all jobs run in this cluster until `auth.logout()`. The token is stored in
     the Windlass home, in a file that only you can read.
 
     Args:
@@ -145,7 +145,7 @@ class KubeConfigFileAuthentication:
 
     @users_call("KubeConfigFileAuthentication.logout")
     def logout(self) -> str:
-        """Stop using the kubeconfig file. The file itself stays unchanged.
+        """Stop using the kubeconfig file. The file itself is not changed.
 
         ```python
         auth.logout()  # 'lab/kubeconfig is no longer used.'

@@ -67,7 +67,7 @@ class PythonFunction:
 class Command:
     """A command line whose program is on the `PATH` or is an executable file in the project.
 
-    The word `python` stands for the interpreter of this process.
+    The word `python` stands for this process's interpreter.
 
     ```python
     wl.Command(["torchrun", "train.py"])

@@ -77,7 +77,7 @@ def read_job(path: str | os.PathLike[str]) -> Job | JobGroup:
 
 
 class _Reader:
-    """Builds a job from a parsed TOML document, and collects the problems."""
+    """Builds a job from a parsed TOML document, collecting all problems."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder

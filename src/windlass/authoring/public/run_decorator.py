@@ -69,7 +69,7 @@ class Function(Generic[P, R]):
         return self._chosen or Options()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run the function as a trial, show the output, and return the value or raise the error."""
+        """Run the function as a trial and show its output. Return its value or raise its error."""
         if _is_inside_a_trial():
             return self._function(*args, **kwargs)
         bound = self._bind(args, kwargs)
@@ -102,7 +102,7 @@ class Function(Generic[P, R]):
         raise failure
 
     def map(self, items: Iterable[Any], *, return_exceptions: bool = False) -> Iterator[R]:
-        """Run one trial per item, and yield the values in the order of the items.
+        """Run one trial per item and yield the values in the order of the items.
 
         Trials are submitted ahead of time, up to 1,000 at once. They run in parallel as far as
         capacity allows. The iterator waits for each value. If a trial fails, the iterator raises

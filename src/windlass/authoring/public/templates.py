@@ -1,4 +1,4 @@
-"""Templates, which supply fields that a job does not set.
+"""Templates, which fill in fields that a job leaves unset.
 
 A template's fields are checked when the template is created. `env`, `volumes`, `secrets` and
 `labels` are merged from the job and its template. For every other field, the job's own value wins.
@@ -83,7 +83,7 @@ def apply_template(job: JobBase, client: Callable[[], Client]) -> TemplateUse:
 def plan_with_template(
     client: Client, options: Options, default_name: str, call_site: CallSite
 ) -> Plan:
-    """Build the plan of a `wl.run` function whose options name a template."""
+    """Build the plan for a `wl.run` function whose options name a template."""
     from windlass.authoring.prepare.draft import Filing, Plan
     from windlass.authoring.prepare.job_spec import build_outline
     from windlass.authoring.prepare.options import secret_values

@@ -168,7 +168,7 @@ def _check_new(
 
 
 def _replace_flags(words: Sequence[str], changes: Mapping[str, Any]) -> list[str]:
-    """Return a command line with changed flags, as a suggestion for the user.
+    """Return a command line with changed flags, as a suggestion to the user.
 
     This function guesses where each flag's value ends.
     """

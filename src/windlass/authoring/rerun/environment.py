@@ -38,7 +38,7 @@ class Environment(NamedTuple):
 
 
 def check_environment(environment: object) -> None:
-    """Raise an error if the option `environment` has an unknown value."""
+    """Raise an error if `environment` is not a valid option value."""
     if environment is None or environment == RECORDED:
         return
     near = nearest(str(environment), [RECORDED])

@@ -206,7 +206,7 @@ def _params(client: Client, record: TrialRecord, calls: Mapping[str, RoleCall]) 
 
 
 def _secrets(record: TrialRecord, secrets: Any) -> dict[str, str]:
-    """Return the values of the secrets that the original trial or the changes name."""
+    """Return the values of the secrets named by the original trial or the changes."""
     values = dict(secrets) if isinstance(secrets, Mapping) else {}
     names = dict.fromkeys((*record.spec.secret_names, *(secrets or ())))
     missing = [name for name in names if name not in values and name not in os.environ]
@@ -290,7 +290,7 @@ def _volume_problems(client: Client, record: TrialRecord) -> list[Problem]:
 
 
 def _lost_paths(client: Client, record: TrialRecord) -> list[str]:
-    """Return a note for each import path of the original trial that no longer exists."""
+    """Return a note for each of the original trial's import paths that no longer exists."""
     if not client.transport.endpoint.is_embedded:
         return []
     gone = [path for path in record.spec.python.extra_paths if not os.path.exists(path)]

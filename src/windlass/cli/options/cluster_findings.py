@@ -15,7 +15,7 @@ _AT_A_GLANCE = 2.0  # seconds to wait for a cluster's response
 def check_cluster_findings(
     home: Home, context: str | None, namespace: str | None
 ) -> Iterator[Finding]:
-    """Check everything that jobs need on the cluster, and yield the findings.
+    """Check everything that jobs need on the cluster and yield the findings.
 
     `context` is a context from this shell's KUBECONFIG.
     """

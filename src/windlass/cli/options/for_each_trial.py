@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def change_trials(trial_ids: Iterable[int], change: Callable[[Trial[Any]], str]) -> int:
-    """Call `change` for each trial, and print the results and errors.
+    """Call `change` for each trial and print the results and errors.
 
     Return the command's exit code, which is 1 if any change failed.
     """

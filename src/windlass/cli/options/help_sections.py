@@ -69,7 +69,7 @@ class SectionedCommand(click.Command):
 
 
 def section_options(section: str) -> Callable[..., Callable[[F], F]]:
-    """Return a function like `click.option` that adds its options to a section of the help."""
+    """Return a variant of `click.option` that adds options to a section of the help."""
     return partial(click.option, cls=SectionedOption, section=section)
 
 

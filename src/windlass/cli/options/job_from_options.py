@@ -39,7 +39,7 @@ def compose_job(
 ) -> PreparedJob:
     """Build the job that runs a script or command. One error lists all problems.
 
-    `options` maps the names of command-line options to their values.
+    `options` maps command-line options to their values.
     """
     is_elsewhere = not _capabilities(options).runs_on_server
     executable, arguments, flaw = _executable(words, is_elsewhere=is_elsewhere)
@@ -102,7 +102,7 @@ def _executor(options: Mapping[str, Any]) -> Executor:
 def _executable(
     words: Sequence[str], *, is_elsewhere: bool
 ) -> tuple[PythonScript | Command, Sequence[str], InvalidArgument | None]:
-    """Find the script or command that the words name, and its arguments.
+    """Find the script or command named by the words, and its arguments.
 
     Any error is returned instead of raised, so that it can be reported together with others.
     """

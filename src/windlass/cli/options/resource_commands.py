@@ -23,12 +23,12 @@ def archived_option(function: F) -> F:
 
 
 def yes_option(function: F) -> F:
-    """Add `--yes`, which skips the confirmation of a deletion."""
+    """Add `--yes`, which skips the confirmation before a deletion."""
     return click.option("-y", "--yes", is_flag=True, help="Delete without confirmation.")(function)
 
 
 def metadata_option(function: F) -> F:
-    """Add `--metadata`, the option of commands that set metadata on models."""
+    """Add `--metadata`, an option for commands that set a model's metadata."""
     return click.option(
         "-m", "--metadata", multiple=True, metavar="NAME=VALUE",
         help="Set metadata: a number, text or JSON; repeatable.",
@@ -39,7 +39,7 @@ def metadata_option(function: F) -> F:
 def suggest_on_conflict(show_command: str) -> Iterator[None]:
     """Add a hint to the error for a name conflict raised in the `with` block.
 
-    The hint is the command that shows the existing resource.
+    The hint is a command that shows the existing resource.
     """
     from windlass.model.errors import Conflict
 

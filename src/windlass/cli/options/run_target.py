@@ -20,7 +20,7 @@ _WAYS = "Name a script, or write a command after --: windlass run -- python -m p
 def find_executable(
     words: Sequence[str], *, is_elsewhere: bool = False
 ) -> tuple[PythonScript | Command, Sequence[str]]:
-    """Find the script or command that the words name, and its arguments.
+    """Find the script or command named by the words, and its arguments.
 
     With `is_elsewhere`, the job runs in a container image, so commands need not exist here and are
     not checked.

@@ -73,7 +73,7 @@ def recent_trials(limit: int = 50) -> Sequence[TrialRecord]:
 
 
 def recent_checkpoints(trial_id: int | None = None) -> Sequence[CheckpointRecord]:
-    """Return the newest checkpoints of one trial or of all trials, for shell completion."""
+    """Return the newest checkpoints of one or all trials, for shell completion."""
     from windlass.model.requests import CheckpointPage
 
     page = _newest("/checkpoints", CheckpointPage, limit=50, trial_id=trial_id)

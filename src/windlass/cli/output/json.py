@@ -21,7 +21,7 @@ def print_json(value: Any) -> None:
 
 
 def print_json_line(value: Any) -> None:
-    """Print one value of a sequence as JSON on its own line."""
+    """Print one of several values as JSON, on its own line."""
     sys.stdout.write(_written(value) + "\n")
 
 

@@ -26,7 +26,7 @@ class Branch(NamedTuple):
 
 
 class Signs(NamedTuple):
-    """The characters that draw the lines of the tree."""
+    """The characters used to draw the tree's lines."""
 
     fork: str = "├─ "
     last: str = "└─ "

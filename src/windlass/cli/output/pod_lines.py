@@ -45,7 +45,7 @@ def pod_lines(record: TrialRecord, packages: Packages) -> Iterator[tuple[str, st
 
 
 def pods_in_full(record: TrialRecord, packages: Packages) -> list[dict[str, Any]]:
-    """Return the pod and the packages of each attempt that had a pod, for JSON output."""
+    """Return the pod and packages of each attempt that ran in a pod, for JSON output."""
     import msgspec
 
     return [

@@ -16,7 +16,7 @@ _COLOURS = {"Running": "cyan", "Succeeded": "green", "Failed": "red"}
 
 
 def print_replicas(record: TrialRecord) -> None:
-    """Print the newest attempt of each replica. For a single replica, print all attempts.
+    """Print each replica's newest attempt or, for a single replica, all attempts.
 
     If there is only one attempt, print nothing, because the trial's page shows its state.
     """
@@ -81,7 +81,7 @@ def describe_cause(record: TrialRecord, attempt: Attempt | Replica) -> str:
 
 
 def _seconds(moment: datetime | float | None) -> float | None:
-    """Return the time of a `Replica` or an `Attempt` in seconds since the epoch."""
+    """Convert the time in a `Replica` or an `Attempt` to seconds since the epoch."""
     return moment.timestamp() if isinstance(moment, datetime) else moment
 
 

@@ -17,7 +17,7 @@ from windlass.model.text.quantities import format_duration
 
 
 def can_print(text: str) -> bool:
-    """Return whether the encoding of stdout supports the given characters."""
+    """Return whether stdout's encoding supports the given characters."""
     return can_encode(sys.stdout, text)
 
 
@@ -29,7 +29,7 @@ def paint(text: str, colour: str | None = None, *, bold: bool = False, dim: bool
 
 
 def state_colour(state: TrialState) -> str:
-    """Return the colour in which a state is shown."""
+    """Return the colour in which to show a state."""
     return STATE_COLOURS[state]
 
 

@@ -59,7 +59,7 @@ def check_config(config: object) -> dict[str, Any]:
 
 
 def check_priority(priority: Any) -> int:
-    """Return the priority if it is valid. Otherwise raise `InvalidArgument`."""
+    """Return the priority. Raise `InvalidArgument` if it is invalid."""
     is_whole = isinstance(priority, int) and not isinstance(priority, bool)
     if not is_whole or abs(priority) > _HIGHEST_PRIORITY:
         raise InvalidArgument(

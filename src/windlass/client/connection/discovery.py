@@ -1,4 +1,4 @@
-"""Finds the server of a Windlass home, and starts an embedded server if none runs.
+"""Finds a Windlass home's server, or starts an embedded server if none is running.
 
 Each home has one server. A client holds `start.lock` while it starts the server. If ten clients
 start at the same time, one of them starts the server and the others use it. No client polls: the
@@ -78,7 +78,7 @@ def named_endpoint(server: str | None = None, token: str | None = None) -> Endpo
 
 
 def _is_address(url: str) -> bool:
-    """Return whether a text is a valid HTTP or HTTPS URL.
+    """Return whether text is a valid HTTP or HTTPS URL.
 
     >>> [_is_address(url) for url in ("http://lab:8000", "lab:8000", "http://lab:eight")]
     [True, False, False]

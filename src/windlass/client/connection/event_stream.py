@@ -93,7 +93,7 @@ class Stream(ABC, Generic[N]):
 
     @abstractmethod
     def _decode(self, event: StreamEvent) -> N | None:
-        """Decode an event. Return None if the event was received before."""
+        """Decode an event. Return None if the event was already received."""
 
     def _is_last(self, news: N) -> bool:  # noqa: ARG002 -- most streams have no last event
         return False

@@ -1,4 +1,4 @@
-"""Follows the state of an experiment, and the states and metrics of its trials."""
+"""Follows an experiment's state, and its trials' states and metrics."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from windlass.model.records import ExperimentRecord
 
 
 class ExperimentLease(Stream[str]):
-    """Holds the lease on an experiment until `release` is called or the process ends.
+    """Holds an experiment's lease until `release` is called or the process ends.
 
     The lease keeps the experiment open on the server. While it is held, a thread keeps a stream to
     the server open, and reopens it if it breaks. The server does not end the lease until some time

@@ -120,7 +120,7 @@ def _restless(snapshot: Snapshot) -> SnapshotError:
 def _inline(draft: Draft) -> dict[str, bytes]:
     """Return a prepared trial's pickled function calls, which are sent in the request itself.
 
-    They are small, and the server rarely has them already.
+    They are small, and the server is unlikely to have them already.
     """
     wanted = {
         digest

@@ -141,7 +141,7 @@ class DryClient(Client):
         return f"fits {where} ({_described(capacity)})"
 
     def _capacity(self, endpoint: Endpoint) -> Capacity | None:
-        """Return the capacity of the server's machine, or of this machine if no server runs."""
+        """Return the capacity of the server's machine, or of this one if no server is running."""
         if endpoint.url:
             try:  # an explicit endpoint never starts a server
                 server = Transport(endpoint=endpoint, timeout=5.0)
@@ -197,7 +197,7 @@ class DryTrial(Trial[R]):
 
     @property
     def commands(self) -> dict[str, str]:
-        """The command of each role, as a user would type it.
+        """Each role's command, as a user would type it.
 
         A function appears as a Python call.
         """
@@ -245,7 +245,7 @@ class DryTrial(Trial[R]):
 
 
 def nothing_ran() -> NothingRan:
-    """Build the error for requests that need the results of a real run."""
+    """Build the error for requests that need a real run's results."""
     return NothingRan("Nothing ran: this was a dry run.", hint="Remove dry_run=True to run it.")
 
 

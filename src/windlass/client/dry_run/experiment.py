@@ -54,7 +54,7 @@ class DryExperiment(Experiment):
     def _add(self, what: Any, wish: AddOptions) -> Trial[Any]:
         """Print an added trial.
 
-        A generator runs at once in this process, and the dry run prints the jobs that it adds.
+        A generator runs right away in this process, and the dry run prints the jobs that it adds.
         """
         from windlass.authoring.prepare.add_to_experiment import add_job, is_generator
 
@@ -150,7 +150,7 @@ class DryExperiment(Experiment):
 
 
 class DryBuild(DryTrial[R]):
-    """The trial of a generator in a dry run.
+    """A generator's trial in a dry run.
 
     A generator is a user function that adds trials, which the dry run prints.
     """

@@ -84,7 +84,7 @@ def _painted(text: str, style: str, coloured: bool) -> str:
 
 
 def commands_of(draft: Draft) -> dict[str, str]:
-    """Return the command of each role, as a user would type it."""
+    """Return each role's command, as a user would type it."""
     spec = draft.request.spec
     programs = [*draft.programs, *[None] * (len(spec.roles) - len(draft.programs))]
     secrets = draft.request.private.secrets.values()

@@ -79,7 +79,7 @@ class Resource(Generic[RecordT]):
         return self._replace(self._transport.ask("GET", self._path, self._record_type))
 
     def delete(self) -> None:
-        """Delete the resource permanently. A second deletion is not an error."""
+        """Delete the resource permanently. Deleting it again is not an error."""
         self._transport.fetch("DELETE", self._path)
 
     def _change(self, **changes: Any) -> Self:

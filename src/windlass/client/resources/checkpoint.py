@@ -63,7 +63,7 @@ class Checkpoint(Resource[CheckpointRecord]):
 
     @property
     def number(self) -> int:
-        """The number of the checkpoint within its trial. The newest has the highest number."""
+        """The checkpoint's number within its trial. The newest has the highest number."""
         return self._record.number
 
     @property

@@ -79,7 +79,7 @@ class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRe
 
     @property
     def latest(self) -> int | None:
-        """The number of the latest version, or None if the model has no versions."""
+        """The latest version's number, or None if the model has no versions."""
         return self._record.latest
 
     @property
@@ -250,7 +250,7 @@ class ModelVersion(Labelled[ModelVersionRecord], HasMetadata[ModelVersionRecord]
 
     @property
     def version(self) -> int:
-        """The number of the version. The first version is 1, and numbers are never reused."""
+        """The version's number. The first version is 1, and numbers are never reused."""
         return self._record.version
 
     @property
@@ -374,7 +374,7 @@ def list_models(
 
 
 def own_name() -> str:
-    """Return the name of the user who runs this process."""
+    """Return the name of this process's user."""
     from windlass.packaging.provenance import user_name
 
     return user_name()[:200]

@@ -43,7 +43,7 @@ class Shell(Trial[None]):
     def command(self) -> list[str]:
         """The shell's command as a list of words.
 
-        The list is empty for the user's default shell.
+        For the user's default shell, the list is empty.
         """
         call = self._record.spec.roles[0].executable
         return list(call.argv) if isinstance(call, ShellCall) else []
@@ -93,7 +93,7 @@ class Shell(Trial[None]):
             data = data[taken:]
 
     def read(self, until: str | None = None, timeout: float | str | None = None) -> str:
-        """Wait for output that follows that of the last call, and return it as plain text.
+        """Wait for output beyond what the last call returned. Return it as plain text.
 
         With `until`, this method reads until the output contains that text or the shell ends. If
         this takes longer than `timeout`, it raises `wl.WaitTimeout`, and the next call starts from

@@ -84,7 +84,7 @@ class Template(Resource[TemplateRecord]):
 def create_template(
     transport: Transport, name: str, description: str, fields: dict[str, Any]
 ) -> Template:
-    """Create a template, which is a named set of job fields."""
+    """Create a template, a named set of job fields."""
     from windlass.authoring.public.templates import check_fields
     from windlass.client.resources.model import own_name
 

@@ -153,7 +153,7 @@ class Project(Archivable[ProjectRecord]):
     def set_name(self, name: str) -> Self:
         """Rename the project. Project names are unique within a workspace.
 
-        Experiments, trials and models show the new name from now on.
+        From now on, experiments, trials and models show the new name.
 
         ```python
         wl.get_workspace("default").create_project("eyes", exist_ok=True).set_name("sight").delete()
@@ -167,7 +167,7 @@ class Project(Archivable[ProjectRecord]):
         return self._change(description=check_text("description", text))
 
     def move_to(self, workspace: Workspace | str) -> Self:
-        """Move the project with its experiments and models to another workspace.
+        """Move the project, including its experiments and models, to another workspace.
 
         That workspace must exist.
         """

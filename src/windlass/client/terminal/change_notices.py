@@ -1,4 +1,4 @@
-"""Describes changes of a watched trial, such as restarts, suspensions and new sizes.
+"""Describes changes to a watched trial, such as restarts, suspensions and new sizes.
 
 Each change is reported once, even if the event stream repeats or skips records. Restarts are
 counted. All other changes are found by comparing each record with the previous one.

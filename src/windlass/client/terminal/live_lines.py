@@ -42,7 +42,7 @@ Line = Sequence[Span]
 
 
 class Live:
-    """Draws the lines that `render` returns, several times a second, during a `with` block.
+    """Draws the lines returned by `render` several times a second during a `with` block.
 
     A separate thread calls `render`. Lines printed with `say` stay above the drawn lines.
 

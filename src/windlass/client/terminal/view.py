@@ -108,7 +108,7 @@ class View:
                 terminal.flush()
 
     def status(self, text: str, progress: float | None = None) -> None:
-        """Set the text of the status line, and the progress from 0 to 1 if it is known."""
+        """Set the status line's text and, if known, the progress from 0 to 1."""
         # The text may contain an untrusted message from a cluster or a program.
         text = " ".join(tame(text, Reach.LINE).split())
         with self._lock:
@@ -125,7 +125,7 @@ class View:
     def wait_for(self, text: str) -> None:
         """Set the text that describes the current wait.
 
-        A file or a pipe gets it as occasional lines.
+        In a file or a pipe, the text appears as occasional lines.
         """
         self._awaited = " ".join(tame(text, Reach.LINE).split())
 
@@ -296,6 +296,6 @@ class View:
 def _nowhere() -> TextIO:
     """Return a stream that discards output.
 
-    It replaces a standard stream that was closed before Python started.
+    It stands in for a standard stream that was closed before Python started.
     """
     return open(os.devnull, "w")

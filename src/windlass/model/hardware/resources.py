@@ -11,7 +11,7 @@ from windlass.model.text.quantities import format_size
 
 
 class Accelerator(msgspec.Struct, frozen=True, kw_only=True):
-    """A number of accelerators of the same model, such as two A100."""
+    """One or more accelerators of the same model, such as two A100."""
 
     kind: str
     count: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 1

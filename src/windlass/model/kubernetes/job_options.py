@@ -144,7 +144,7 @@ def mount_place(path: str) -> str:
 
 
 def mounts_flaw(paths: Iterable[str]) -> str:
-    """Return why the paths cannot all be mount paths in one pod, or "" if they can.
+    """Return why paths cannot be used together as mount paths in a pod, or "" if they can.
 
     >>> mounts_flaw(["/data", "/models", "/data/"])
     "'/data' and '/data/' are the same path; mount it once"

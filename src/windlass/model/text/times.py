@@ -14,7 +14,7 @@ from windlass.model.text.quantities import parse_duration
 def parse_time(value: Any, now: float | None = None) -> float:
     """Parse a number, a date or an age such as `"2h"` into seconds since the epoch.
 
-    A date or time without a UTC offset is in this machine's time zone.
+    A date or time without a UTC offset is taken to be in this machine's time zone.
 
     >>> parse_time("2026-11-16T10:30:00+00:00"), parse_time("2h", now=10_000.0)
     (1794825000.0, 2800.0)

@@ -221,7 +221,7 @@ def _unpack(pack: bytes, names: dict[str, str]) -> Iterator[tuple[str, memoryvie
 def _check(digest: str, data: memoryview) -> None:
     """Raise an error if data does not match its digest.
 
-    Skip the check if this interpreter cannot compute the digest.
+    Skip the check if this interpreter cannot compute this kind of digest.
     """
     try:
         is_right = kind_of(digest).digest_of(data) == digest

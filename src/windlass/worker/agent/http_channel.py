@@ -44,7 +44,7 @@ _AGAIN = frozenset({401, 403, 408, 425, 429, 500, 502, 503, 504})
 
 
 class Refused(Exception):
-    """The server rejected the request, and retrying would not help."""
+    """Raised if the server rejected the request and retrying would not help."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
@@ -53,19 +53,19 @@ class Refused(Exception):
 
 
 class GivenUp(Exception):
-    """A request's deadline has passed, or the channel was closed."""
+    """Raised if a request's deadline has passed or the channel was closed."""
 
 
 class NoRoom(Exception):
-    """The server's disk currently has no space for a file."""
+    """Raised if the server's disk currently has no space for a file."""
 
 
 class Changed(Exception):
-    """The file to upload has changed or been deleted."""
+    """Raised if the file to upload has changed or been deleted."""
 
 
 class NotWritten(OSError):
-    """A response arrived, but it could not be written to the target file."""
+    """Raised if a response arrived but could not be written to the target file."""
 
 
 class Channel:

@@ -17,7 +17,7 @@ _HEX = frozenset("0123456789abcdef")
 
 
 class Kind:
-    """A hash algorithm and the prefix of its digests."""
+    """A hash algorithm, with the prefix of its digests."""
 
     __slots__ = ("_prefix", "hasher")
 

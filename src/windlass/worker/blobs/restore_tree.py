@@ -1,4 +1,4 @@
-"""Restores a trial's code to its work directory, and removes it again.
+"""Restores a trial's code to its work directory and removes it afterwards.
 
 This module never writes through a link, because it opens every directory without following links.
 Neither a manifest nor an earlier attempt can therefore cause a write outside of the work directory.
@@ -72,7 +72,7 @@ class Tree:
 
 
 def read_tree(manifest: bytes) -> Tree:
-    """Parse a manifest. Raise `RestoreError` if an entry could lead outside of the root.
+    """Parse a manifest. Raise `RestoreError` if an entry could lead outside the root.
 
     >>> tree = read_tree(b'{"files":[["src/a.py","f","%s",3]],"version":1}' % (b"0" * 64))
     >>> list(tree.folders)

@@ -149,7 +149,7 @@ class BlobWriter:
             os.close(fd)
 
     def _keep_large(self, source: int, file: ScannedFile) -> Callable[[], str]:
-        """Copy a large file with two threads. Several files are copied in parallel."""
+        """Copy a large file with two threads, in parallel with other files."""
         reading, writing = self._pools()
         staged = self._stage()
         target = os.open(staged, _WRITE, 0o600)

@@ -115,7 +115,7 @@ def _restore(saver: Saver, record: dict[str, Any], name: str) -> str:
 
 
 def _which(number: int, record: dict[str, Any]) -> str:
-    """Return the prefix that the names of all of a checkpoint's copies share."""
+    """Return the common name prefix of a checkpoint's copies."""
     return f"{number}-{str(record.get('uid', ''))[:8]}."
 
 

@@ -68,7 +68,7 @@ def save(
     metadata: Mapping[str, Any],
     reported_step: int | None = None,
 ) -> str:
-    """Save a file or folder atomically as the newest checkpoint, and return its uid.
+    """Save a file or folder atomically as the newest checkpoint. Return the checkpoint's uid.
 
     `reported_step` is the highest step that the program has reported.
     """

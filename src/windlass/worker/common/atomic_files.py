@@ -65,7 +65,7 @@ def make_folder(path: str, mode: int = 0o777) -> None:
 
 
 def write_all(fd: int, data: bytes | memoryview) -> int:
-    """Write all bytes in as many calls as necessary. Return the number of bytes."""
+    """Write all bytes, in as many calls as necessary. Return the number of bytes."""
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]

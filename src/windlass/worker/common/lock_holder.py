@@ -31,7 +31,7 @@ def find_holder(path: str | os.PathLike[str]) -> int | None:
 
 
 def describe_process(pid: int | None) -> str:
-    """Return the pid and command of a process as text for a message.
+    """Return a process's pid and command as text for a message.
 
     >>> describe_process(None)
     'another process'

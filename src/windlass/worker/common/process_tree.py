@@ -25,7 +25,7 @@ MARKER_ROOM = 160
 
 
 class ProcessTree:
-    """A child of this process and all its descendants.
+    """A child of this process, and all the child's descendants.
 
     If `sees_orphans` is true, this process adopts orphans (on Linux), so that no descendant is
     missed. If not, processes that left the child's process group are not found.

@@ -40,7 +40,7 @@ def encode_lines(time: float, stream: str, lines: bytes) -> bytes:
 
 
 def encode_open(time: float, stream: str, text: bytes) -> bytes:
-    """Encode text without a newline at its end as a record.
+    """Encode text that does not end in a newline as a record.
 
     >>> encode_open(1763244000.0, STDERR, b"50%\\r")
     b'1763244000.000000\\x1dE 50%\\r\\n'

@@ -55,7 +55,7 @@ class Presence:
         return self.owner == os.getpid() and self._lock is not None
 
     def begin(self) -> None:
-        """Register this process as the trial, and set the environment variables of a trial."""
+        """Register this process as the trial and set a trial's environment variables."""
         global _here
         self._lock = _take(os.path.join(self._dir, "lock"))
         me = {"pid": self.owner, "identity": process_identity(self.owner)}

@@ -104,7 +104,7 @@ class Failure:
 
 
 def type_name(kind: type) -> str:
-    """Return the name of a type as tracebacks print it.
+    """Return a type's name as tracebacks print it.
 
     >>> type_name(ValueError), type_name(os.DirEntry)
     ('ValueError', 'posix.DirEntry')

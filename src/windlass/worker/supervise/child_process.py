@@ -123,7 +123,7 @@ def _latest_checkpoint(launch: Mapping[str, Any]) -> dict[str, str]:
 
 
 def replica_marker(key: Mapping[str, Any]) -> str:
-    """Return the marker in the environment of each of an attempt's processes.
+    """Return the marker that every process of an attempt has in its environment.
 
     >>> replica_marker({"uid": "c0ffee", "role": "main", "index": 0, "attempt": 1})
     'c0ffee/main/0/1'

@@ -37,7 +37,7 @@ def why_killed() -> str:
 
 
 def _of_group(new: str, old: str) -> list[str]:
-    """Return the paths of one of our control group's files, in cgroup v2 and cgroup v1."""
+    """Return a control group file's paths for our group, in cgroup v2 and cgroup v1."""
     paths = []
     for line in _read("/proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)

@@ -17,7 +17,7 @@ CAN_BE_HELD = sys.platform == "linux"
 
 
 def claim_port(port: int) -> _socket.socket | None:
-    """Bind a port if it is free, and return the socket. Return None if the port is in use.
+    """Bind a port and return the socket, or None if the port is in use.
 
     >>> held = claim_port(0)
     >>> port = held.getsockname()[1]
@@ -34,7 +34,7 @@ def claim_port(port: int) -> _socket.socket | None:
 
 
 def hold_port(port: int) -> _socket.socket | None:
-    """Bind a port that another process has reserved for this replica, and return the socket.
+    """Bind a port that another process reserved for this replica. Return the socket.
 
     Return None if a program is already listening on the port.
     """

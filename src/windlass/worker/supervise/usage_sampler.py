@@ -77,7 +77,7 @@ class Sampler:
 
 
 def cpu_of_the_dead() -> float:
-    """Return the CPU seconds of all descendants of this process that have ended."""
+    """Return the CPU seconds used by this process's descendants that have ended."""
     import resource
 
     used = resource.getrusage(resource.RUSAGE_CHILDREN)

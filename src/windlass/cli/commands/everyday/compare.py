@@ -51,7 +51,7 @@ def command(
     as_csv: bool,
     as_json: bool,
 ) -> None:
-    """Show the differing parameters, the metrics and the outcome of trials side by side.
+    """Show trials side by side: their differing parameters, metrics and outcomes.
 
     Parameters that are the same in all trials are left out.
     """

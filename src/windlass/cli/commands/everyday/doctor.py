@@ -195,7 +195,7 @@ def _contents(home: Home) -> Finding:
 
 
 def _named_server() -> Finding | None:
-    """Check the server that WINDLASS_SERVER names. Return None if the variable is not set."""
+    """Check the server set in WINDLASS_SERVER. Return None if the variable is not set."""
     from windlass.cli.options.server_probe import fetch_server_info
     from windlass.client.connection.discovery import named_endpoint
     from windlass.model.errors import WindlassError

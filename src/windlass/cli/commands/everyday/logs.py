@@ -123,7 +123,7 @@ def command(
 
 
 class LogQuery(NamedTuple):
-    """The log filters and output options of the command line."""
+    """The log filters and output options from the command line."""
 
     query: dict[str, Any]
     follows: bool

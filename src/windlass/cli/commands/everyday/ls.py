@@ -285,7 +285,7 @@ def _with_labels(
     rows: Sequence[Row],
     records: Sequence[ExperimentRecord],
 ) -> tuple[list[Column], Sequence[Row]]:
-    """Add a column for labels, if any row has labels."""
+    """Add a column for labels if any row has some."""
     from windlass.cli.output.table import Column
     from windlass.cli.output.text import clean
 

@@ -268,7 +268,7 @@ def _plot(
 
 
 def _print_legend(every: Sequence[_Series]) -> None:
-    """Print the legend of a plot, with one line per metric and trial."""
+    """Print a plot's legend, with one line per metric and trial."""
     from windlass.cli.output.text import clean, paint
 
     rows = []

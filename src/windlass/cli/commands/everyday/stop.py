@@ -101,7 +101,7 @@ def _request_stop(trial: Trial[Any]) -> None:
 
 
 def _stop_experiment(name: str, how: dict[str, Any], *, asks: bool) -> list[Trial[Any]]:
-    """Stop all running trials of an experiment, or ask them to end by themselves.
+    """Stop an experiment's running trials, or ask them to end by themselves.
 
     Return the trials to wait for.
     """

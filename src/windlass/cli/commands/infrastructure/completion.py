@@ -29,7 +29,7 @@ _INSTALL = {
 def command(ctx: click.Context, shell: str | None) -> None:
     """Print the completion script for a shell, by default for the current shell.
 
-    The first lines of the script explain how to install it.
+    The script's first lines explain how to install it.
     """
     from click.shell_completion import get_completion_class
 

@@ -272,7 +272,7 @@ def _wait_until_stopped(home: Home) -> int | None:
 
 
 def _ask_to_stop(described: dict[str, Any] | None) -> tuple[int | None, str]:
-    """Send SIGTERM to the process that a server file describes.
+    """Send SIGTERM to the process described in a server file.
 
     Return the process id, and an identity that tells the process apart from a later process with
     the same id.

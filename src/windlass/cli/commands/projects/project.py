@@ -120,7 +120,7 @@ def create(place: str, description: str, as_json: bool) -> None:
 @click.argument("place", metavar="PROJECT", shell_complete=complete_names("projects"))
 @click.argument("workspace", metavar="WORKSPACE", shell_complete=complete_names("workspaces"))
 def move(place: str, workspace: str) -> None:
-    """Move a project with its contents to another workspace."""
+    """Move a project, including its contents, to another workspace."""
     from windlass.client.client import default_client
 
     print(f"Project {place} is {default_client().get_project(place).move_to(workspace).place} now.")

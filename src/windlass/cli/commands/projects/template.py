@@ -189,7 +189,7 @@ def _errors_without_function_names() -> Iterator[None]:
 def read_fields(ctx: click.Context, words: Sequence[str]) -> dict[str, Any]:
     """Parse fields such as `cpus=4 env.SEED=7`.
 
-    A value that is not valid JSON is a string, and an empty value means None.
+    A value that is not valid JSON is taken as a string. An empty value means None.
     """
     fields: dict[str, Any] = {}
     for word in words:
@@ -205,7 +205,7 @@ def read_fields(ctx: click.Context, words: Sequence[str]) -> dict[str, Any]:
 
 
 def format_fields(fields: Mapping[str, Any]) -> dict[str, str]:
-    """Format fields in the syntax of the command line.
+    """Format fields in command-line syntax.
 
     >>> format_fields({"cpus": 4, "env": {"SEED": "7"}, "labels": ["a"]})
     {'cpus': '4', 'env.SEED': '7', 'labels': '["a"]'}

@@ -238,7 +238,7 @@ def create(
     labels: tuple[str, ...],
     metadata: tuple[str, ...],
 ) -> None:
-    """Create a model without versions. Its name must be unique."""
+    """Create a model, at first without versions. Its name must be unique."""
     from windlass.cli.commands.everyday.rerun import read_named_values
     from windlass.client.client import default_client
 

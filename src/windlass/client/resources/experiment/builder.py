@@ -125,7 +125,7 @@ class ExperimentBuilder:
     def enter(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         """Record the start of a `with` block.
 
-        Async generators inside an `async with` block run on the event loop of the block.
+        Async generators inside an `async with` block run on the block's event loop.
         """
         with self._lock:
             self._blocks += 1

@@ -62,7 +62,7 @@ class Block:
     async def enter_async(self) -> None:
         """Take the lease that keeps the experiment open on the server.
 
-        Async generators will run on the current event loop.
+        Async generators started in the block run on the current event loop.
         """
         import asyncio
 

@@ -368,7 +368,7 @@ class Experiment(Described[ExperimentRecord]):
     # -- waiting and stopping -----------------------------------------------------------
 
     def wait(self, timeout: float | str | None = None) -> Self:
-        """Wait until all trials have ended. In a terminal, a progress table is shown.
+        """Wait until all trials have ended, showing a progress table in a terminal.
 
         Auxiliary trials are not waited for. Failed trials raise no error, so check `state` or call
         `list_trials(state="FAILED")`. After `timeout`, `wl.WaitTimeout` is raised. Ctrl-C ends the

@@ -101,7 +101,7 @@ class _File(NamedTuple):
 
     @property
     def unfinished(self) -> bytes:
-        """The temporary name of the file until it is complete.
+        """The file's temporary name until it is complete.
 
         The name depends on the file's size and time, so that a changed file gets a different name.
         """
@@ -353,7 +353,7 @@ class _Stream:
 
 
 def _open_unfinished(parent: int, file: _File) -> int:
-    """Open and lock the temporary file of a download."""
+    """Open and lock a download's temporary file."""
     fd = os.open(file.unfinished, _WRITE, 0o666, dir_fd=parent)
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):

@@ -1,4 +1,4 @@
-"""Converts a finished trial to its return value or its error."""
+"""Converts a finished trial's record to its return value or error."""
 
 from __future__ import annotations
 

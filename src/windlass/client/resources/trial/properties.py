@@ -93,7 +93,7 @@ class TrialProperties(Described[TrialRecord]):
 
     @property
     def hparams(self) -> dict[str, Any]:
-        """The hyper-parameters, which are the recorded arguments of the function or command.
+        """The hyper-parameters: the recorded arguments of the function or command.
 
         `wl.list_trials` can filter and sort by hyper-parameters, for example with
         `where="hparams.lr < 0.1"`.
@@ -202,7 +202,7 @@ class TrialProperties(Described[TrialRecord]):
 
     @property
     def attempts(self) -> tuple[Replica, ...]:
-        """All attempts of all replicas, with times and exit codes."""
+        """All attempts of the trial's replicas, with times and exit codes."""
         from windlass.client.resources.trial.replicas import attempts_of
 
         return attempts_of(self._record)

@@ -34,7 +34,7 @@ def names_of(spec: JobSpec, attempts: Sequence[Attempt] = ()) -> list[str]:
 
 
 def is_generated(trial: TrialRecord) -> bool:
-    """Return whether a trial only runs a generator, a user function that adds child trials."""
+    """Return whether a trial only runs a generator (a user function that adds child trials)."""
     return isinstance(trial.spec.roles[0].executable, GeneratorCall)
 
 

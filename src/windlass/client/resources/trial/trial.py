@@ -305,7 +305,7 @@ class Trial(TrialProperties, Generic[R]):
         return self._post("suspend")
 
     def resume(self) -> Self:
-        """Start a suspended trial again as soon as there is capacity.
+        """Restart a suspended trial as soon as there is capacity.
 
         Attempt numbers keep increasing.
         """

@@ -53,7 +53,7 @@ def read(
 def follow(
     transport: Transport, parent_id: int, experiment_id: int, query: dict[str, Any]
 ) -> Iterator[NamedLines]:
-    """Yield the log parts of all descendants of a trial as they arrive, until all have ended."""
+    """Yield log parts from all of a trial's descendants as they arrive, until all have ended."""
     following = _Family(transport, parent_id, experiment_id, query)
     try:
         for parts in following.parts():
@@ -80,7 +80,7 @@ _News = ExperimentRecord | TrialRecord | list[LogPart] | int | BaseException
 
 
 class _Family:
-    """Follows the logs of all descendants of a trial, each in its own thread."""
+    """Follows the logs of all of a trial's descendants, each in its own thread."""
 
     def __init__(
         self, transport: Transport, parent_id: int, experiment_id: int, query: dict[str, Any]

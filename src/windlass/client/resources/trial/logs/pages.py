@@ -54,7 +54,7 @@ def filters(
 
 
 def check_ends(head: int | None, tail: int | None) -> None:
-    """Raise an error for an invalid number of lines, or for `head` together with `tail`."""
+    """Raise an error for an invalid number of lines, or if both `head` and `tail` are set."""
     for name, value in (("head", head), ("tail", tail)):
         is_number = isinstance(value, int) and not isinstance(value, bool) and value >= 0
         if value is not None and not is_number:
