@@ -42,7 +42,7 @@ def mismatch(client: str, client_level: int | None, server: str, server_level: i
 
     >>> mismatch("0.1.0", 1, "0.4.0", 4)
     'The server is Windlass 0.4.0 (API level 4), this client is Windlass 0.1.0 (API level 1). \
-    The server accepts clients of API levels 2 to 4.'
+The server accepts clients of API levels 2 to 4.'
     """
     sides = (
         f"The server is {_side(server, server_level)}, "

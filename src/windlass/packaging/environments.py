@@ -39,7 +39,7 @@ def check_requirements(packages: Sequence[str] | str) -> tuple[str, ...]:
     Traceback (most recent call last):
     ...
     windlass.InvalidArgument: packages: 'numpy=1.26' is not a valid requirement; write it as \
-    pip would: 'numpy', 'numpy==1.26' or 'jax[cuda12]>=0.4,<0.5'
+pip would: 'numpy', 'numpy==1.26' or 'jax[cuda12]>=0.4,<0.5'
     """
     if isinstance(packages, (str, Path)):
         text = str(packages)

@@ -24,7 +24,7 @@ def check_limits(prefix: str, paths: Sequence[str], sizes: Sequence[int], total:
     Traceback (most recent call last):
     ...
     windlass.SnapshotError: The code in /p is 300.0 MB in 2 files. A snapshot \
-    may have at most 200.0 MB and 20,000 files.
+may have at most 200.0 MB and 20,000 files.
       The biggest:
          300.0 MB  data/big.bin
       Add lines to /p/.windlassignore for files that the job does not need:

@@ -129,7 +129,7 @@ def parse_accelerator(text: str | None) -> tuple[str, int] | None:
     Traceback (most recent call last):
     ...
     ValueError: there is no TPU 'v5e-3'; the sizes are v5e-1, v5e-4, v5e-8, v5e-16, v5e-32, \
-    v5e-64, v5e-128, v5e-256
+v5e-64, v5e-128, v5e-256
     >>> parse_accelerator("h10")
     Traceback (most recent call last):
     ...

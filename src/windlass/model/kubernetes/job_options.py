@@ -90,8 +90,8 @@ def read_source(text: str) -> PodSource:
     Traceback (most recent call last):
     ...
     ValueError: '/mnt/data' is not a volume source; write claim:NAME, a persistent volume claim \
-    (claim:NAME/FOLDER for a part of it); or config:NAME, secret:NAME, host:/PATH, \
-    scratch:SIZE, memory:SIZE
+(claim:NAME/FOLDER for a part of it); or config:NAME, secret:NAME, host:/PATH, \
+scratch:SIZE, memory:SIZE
     """
     kind, colon, rest = text.partition(":")
     if not colon or kind not in _VOLUME_SOURCES:

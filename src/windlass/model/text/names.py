@@ -31,7 +31,7 @@ def proper_flaw(name: object, what: str) -> str:
 
     >>> proper_flaw("a/b", "project"), proper_flaw(" a", "model")
     ("'a/b' is not a valid project name: it contains a slash", "' a' is not a valid model name; \
-    remove the spaces at the ends")
+remove the spaces at the ends")
     """
     if flaw := name_flaw(name, f"{what} name"):
         return flaw
