@@ -73,8 +73,8 @@ def start() -> None:
 def run(listen: str | None, names: tuple[str, ...]) -> None:
     """Run the server in the foreground, for containers and service managers.
 
-    To give other machines access, use --listen and --name. They also need the token from the file
-    'token' in the Windlass home. The server's log is the file 'server.log' in the same folder.
+    To give other machines access, use --listen and --name. These machines also need the token from
+    the file 'token' in the Windlass home. The log is the file 'server.log' in the same folder.
     """
     import windlass.cli
 
