@@ -31,7 +31,7 @@ def _checkout_version(package: str) -> str:
         cached_state = version = ""
     if cached_state != state:
         described = _describe(root)
-        if described is None:  # git is missing, or refuses a checkout of another user
+        if described is None:  # git is missing, or refuses a checkout owned by another user
             return _version(_commit(git, common, head), "")
         version = _version(*described)
         _write(cache, f"{state}\n{version}")

@@ -7,7 +7,7 @@ import click
 from windlass.cli.options.lazy_groups import LazyGroup, print_full_help
 from windlass.version import __version__
 
-# The commands in the order of `windlass --help`, by heading.
+# The commands under each heading, in the order of `windlass --help`.
 SECTIONS = {
     "Everyday commands": {
         "run": "Run a script or a command as a recorded trial.",

@@ -56,7 +56,7 @@ class Diff(msgspec.Struct, frozen=True, kw_only=True):
     git: tuple[Change, ...] = ()
     metrics: tuple[MetricChange, ...] = ()
     outcome: tuple[Change, ...] = ()
-    notes: tuple[str, ...] = ()  # missing data and other remarks
+    notes: tuple[str, ...] = ()  # missing data and other differences
 
     @property
     def is_same_setup(self) -> bool:

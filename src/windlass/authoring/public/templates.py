@@ -74,7 +74,7 @@ def apply_template(job: JobBase, client: Callable[[], Client]) -> TemplateUse:
     """Return a copy of the job whose unset fields are filled from its template."""
     if job.template is None:
         return TemplateUse(job)
-    check_job(job)  # report problems of the job before contacting the server
+    check_job(job)  # report the job's problems before contacting the server
     template = client().get_template(job.template)
     fields = template.fields
     return TemplateUse(_fill_job(job, fields), template.name, tuple(fields.get("labels", ())))

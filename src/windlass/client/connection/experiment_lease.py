@@ -18,8 +18,8 @@ class ExperimentLease(Stream[str]):
     """Holds an experiment's lease until `release` is called or the process ends.
 
     The lease keeps the experiment open on the server. While it is held, a thread keeps a stream to
-    the server open, and reopens it if it breaks. The server does not end the lease until some time
-    after the stream broke.
+    the server open, and reopens it if it breaks. Meanwhile, the server keeps the lease for a short
+    time.
     """
 
     def __init__(self, transport: Transport, experiment_id: int) -> None:
