@@ -1,4 +1,4 @@
-"""Reinforcement learning with a learner and several actors, which communicate over sockets.
+"""Reinforcement learning in which a learner and several actors communicate over sockets.
 
     python examples/actors.py --actors 3 --updates 40
 
@@ -17,7 +17,7 @@ actors find the address of the learner in WINDLASS_HOSTS. The program uses no fr
     SUCCEEDED
 
 Actors are services, so Windlass stops them when the learner has finished. If an actor dies,
-Windlass restarts it, and it connects again. The learner and the other actors continue meanwhile.
+Windlass restarts it and it connects again. Meanwhile, the learner and the other actors continue.
 The learner saves a checkpoint every ten updates. If the learner dies, it continues from the newest
 checkpoint. `windlass stop --ask` makes the learner finish early and exit normally.
 """
@@ -44,7 +44,7 @@ State = tuple[
 ]  # position and speed of the cart, angle and speed of the pole
 Episode = list[tuple[State, int]]  # pairs of a state and an action; action 1 pushes to the right
 
-LONGEST = 200  # the maximum steps of an episode; the return of an episode is its length
+LONGEST = 200  # the maximum number of steps in an episode; its return is its length
 BATCH = 10  # episodes per update
 FIRST: dict[str, Any] = {"weights": [0.0] * 4, "update": 0}  # the initial policy is random
 
@@ -81,7 +81,7 @@ def play(weights: list[float], rng: random.Random) -> Episode:
 
 
 def improve(weights: list[float], episodes: list[Episode]) -> list[float]:
-    """Improve the weights by one policy gradient step, towards actions before many steps."""
+    """Improve the weights by one policy gradient step, towards actions followed by many steps."""
     moves = [(s, a, len(e) - t) for e in episodes for t, (s, a) in enumerate(e)]
     mean = sum(left for *_, left in moves) / len(moves)
     gradient = [0.0] * 4
@@ -96,13 +96,13 @@ def improve(weights: list[float], episodes: list[Episode]) -> list[float]:
 
 
 def learner(updates: int) -> None:
-    """Collect episodes from the actors, and send them the newest policy."""
+    """Collect episodes from the actors and send the actors the newest policy."""
     saved = wl.latest_checkpoint()
     policy = json.loads(pathlib.Path(saved).read_text()) if saved else FIRST
     brought: queue.Queue[dict[str, Any]] = queue.Queue()
 
     class Visit(socketserver.StreamRequestHandler):
-        """The connection of an actor. The learner answers each line of JSON with the policy."""
+        """An actor's connection. The learner answers each line of JSON with the newest policy."""
 
         def handle(self) -> None:
             for line in self.rfile:
@@ -129,7 +129,7 @@ def learner(updates: int) -> None:
 
 
 def collect(brought: queue.Queue[dict[str, Any]], update: int) -> list[Episode]:
-    """Return a batch of episodes of the newest policy. Drop episodes of older policies."""
+    """Return a batch of episodes played with the newest policy. Drop those of older policies."""
     episodes: list[Episode] = []
     while len(episodes) < BATCH:
         message = brought.get()
@@ -175,7 +175,7 @@ def address_of(role: str) -> tuple[str, int]:
 
 
 def group(actors: int, updates: int) -> wl.JobGroup:
-    """Return a job with two roles. Both roles run this file."""
+    """Return a job with two roles that both run this file."""
     script = wl.PythonScript(__file__)
     return wl.JobGroup(
         learner=wl.Job(script, args={"updates": updates}, executor=wl.Local(cpus=0.5)),

@@ -1,10 +1,10 @@
-"""A tournament of hyper-parameters, as an example of a small framework on top of experiments.
+"""A hyper-parameter tournament, as an example of a small framework on top of experiments.
 
     python examples/framework.py
 
-Every round trains all candidates in parallel, and the better half continues with twice the budget.
-This method is called successive halving. The function `tournament` implements it in ten lines with
-public functions of Windlass. The program prints:
+Every round trains all candidates in parallel. The better half continues with twice the budget.
+This method is called successive halving. The function `tournament` implements it in ten lines
+on top of Windlass's public functions. The program prints:
 
     8 candidates, budget 5: {'lr': 0.001, 'momentum': 0.9} leads
     4 candidates, budget 10: {'lr': 0.001, 'momentum': 0.9} leads

@@ -1,10 +1,10 @@
-"""A generator is a function that adds jobs to a trial and can use the results of earlier jobs.
+"""Shows a generator: a function that adds jobs to a trial and can use results of earlier jobs.
 
     python examples/generator.py         # --dry-run shows the jobs that do not depend on results
 
 Each trial trains a model briefly. If the loss is low, the trial trains the model for much longer.
-A generator runs in the process of this script, so it can use all objects of the script, and you can
-debug it. The jobs that it adds run as separate trials. The program prints:
+The generator runs in this script's process, so it can use all objects in the script, and you can
+debug it. Each job that it adds runs as a separate trial. The program prints:
 
     lr=0.001   given up          loss 0.5084
     lr=0.1     trained further   loss 0.3428 -> 0.1142

@@ -1,6 +1,6 @@
-"""Train a small classifier at three learning rates, as three recorded trials of an experiment.
+"""Train a small classifier at three learning rates, as three recorded trials in an experiment.
 
-The points form two interleaved spirals. The network has one hidden layer and uses only NumPy.
+The points form two interleaved spirals. The network has one hidden layer and needs only NumPy.
 """
 
 from __future__ import annotations

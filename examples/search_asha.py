@@ -1,10 +1,10 @@
-"""A search with ASHA, which runs only the best of twenty-four trainings to their end.
+"""An ASHA search: only the best of twenty-four training runs continue to the end.
 
     python examples/search_asha.py             # needs Optuna: pip install 'windlass[search]'
     python examples/search_asha.py 7           # continues the search of experiment 7
 
-Each training is a logistic regression by stochastic gradient descent in plain Python, and reports
-its loss on unseen points. The search compares the trainings at epochs 1, 3 and 9, and asks those
+Each run fits a logistic regression by stochastic gradient descent in plain Python and reports
+its loss on unseen points. The search compares the runs at epochs 1, 3 and 9 and asks those
 with a high loss to stop. You can continue the search after Ctrl-C, a crash or a reboot. At the end,
 the program prints:
 

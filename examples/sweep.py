@@ -1,4 +1,4 @@
-"""A sweep runs a trial for every combination of arguments, and prints a table of the results.
+"""A sweep: run a trial for every combination of arguments and print a table of the results.
 
     python examples/sweep.py             # --dry-run shows the trials and starts none
 
@@ -25,7 +25,7 @@ import windlass as wl
 
 
 def train(lr: float, hidden: int, epochs: int = 12) -> float:
-    """Train a network to predict whether a point is above a sine wave, and return the accuracy."""
+    """Train a network to predict whether a point is above a sine wave. Return the accuracy."""
     rng = np.random.default_rng(0)
     x = rng.uniform(-3, 3, (2000, 2))
     y = x[:, 1] > np.sin(2 * x[:, 0])

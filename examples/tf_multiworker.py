@@ -2,8 +2,8 @@
 
     python examples/tf_multiworker.py
 
-The chief and the worker run the same function in lockstep. Each process finds its own task and the
-address of the other process in `TF_CONFIG`.
+The chief and the worker run the same function in lockstep. From `TF_CONFIG`, each process reads
+its own task and the other process's address.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import windlass as wl
 
 
 def train(epochs: int) -> float:
-    """Train in every replica; return the loss of the last epoch."""
+    """Train in every replica and return the last epoch's loss."""
     import tensorflow as tf  # imported here, because `main` does not need TensorFlow
 
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
@@ -29,7 +29,7 @@ def train(epochs: int) -> float:
     batches = tf.data.Dataset.from_tensor_slices((x, y)).batch(128)
     shares = strategy.experimental_distribute_dataset(batches)
 
-    # fit() of Keras 3 does not support several machines, so this function has its own loop.
+    # Keras 3's fit() does not support several machines, so this function has its own loop.
     def step(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean((model(x, training=True) - y) ** 2)

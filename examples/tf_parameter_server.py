@@ -16,7 +16,7 @@ import windlass as wl
 
 
 def serve() -> None:
-    """Serve the requests of the chief, as a worker or parameter server."""
+    """Serve the chief's requests, as a worker or parameter server."""
     import tensorflow as tf  # imported here, because `main` does not need TensorFlow
 
     cluster = tf.distribute.cluster_resolver.TFConfigClusterResolver()
@@ -30,7 +30,7 @@ def serve() -> None:
 
 
 def lead(epochs: int) -> dict[str, float]:
-    """Run all epochs as the chief, and return the fitted values."""
+    """Run all epochs as the chief and return the fitted values."""
     import tensorflow as tf
 
     cluster = tf.distribute.cluster_resolver.TFConfigClusterResolver()
@@ -56,7 +56,7 @@ def lead(epochs: int) -> dict[str, float]:
 
 
 def train_epoch(coordinator: Any, one_step: Any, steps: int = 20) -> float:
-    """Distribute the steps of an epoch to the workers, and return the mean loss."""
+    """Distribute an epoch's steps to the workers and return the mean loss."""
     asked = [coordinator.schedule(one_step) for _ in range(steps)]
     coordinator.join()
     return sum(float(each.fetch()) for each in asked) / steps

@@ -7,8 +7,8 @@ or, in Python,
     script = wl.PythonScript("examples/torch_ddp.py")
     wl.Job(script, args={"epochs": 10}, replicas=2, framework="torch").submit()
 
-Each process reads its rank, and the address of the first process, from environment variables. The
-program saves a checkpoint after every epoch. If a process dies, Windlass restarts all processes,
+Each process reads its rank and the address of rank 0 from environment variables. The
+program saves a checkpoint after every epoch. If a process dies, Windlass restarts all processes
 and they continue from the newest checkpoint.
 """
 
@@ -26,7 +26,7 @@ import windlass as wl
 
 
 def spirals(points: int = 2048) -> TensorDataset:
-    """Return points of two classes that form two spirals, the same points in every process."""
+    """Return points of two classes that form two spirals. Every process gets the same points."""
     rng = torch.Generator().manual_seed(0)
     label = torch.randint(0, 2, (points,), generator=rng)
     radius = 0.2 + 2.3 * torch.rand(points, generator=rng)
@@ -38,7 +38,7 @@ def spirals(points: int = 2048) -> TensorDataset:
 def train_epoch(
     model: nn.Module, optimizer: torch.optim.Optimizer, batches: DataLoader, epoch: int
 ) -> float:
-    """Train on this process's share of the data, and return the mean loss over all processes."""
+    """Train on this process's share of the data and return the mean loss over all processes."""
     batches.sampler.set_epoch(epoch)  # a new order for each epoch, the same in all processes
     total = torch.zeros(1)
     for x, label in batches:

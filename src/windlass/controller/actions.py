@@ -58,7 +58,7 @@ class Actions:
         self._grace = grace
         self._is_over = is_over
         # This dict needs no lock, because only one worker at a time reconciles a job.
-        self._graces: dict[str, float] = {}  # the last grace period that the runtime got, by job
+        self._graces: dict[str, float] = {}  # the grace period last sent to the runtime, by job
 
     def act(
         self,
@@ -100,8 +100,8 @@ class Actions:
     ) -> bool:
         """Create attempts. Return True if the runtime accepted all of them.
 
-        After the first failure, the remaining attempts are not tried. They would most likely fail
-        as well, and each may take long. The next reconciliation starts with the attempts that
+        After the first failure, the remaining attempts are skipped, because they would most likely
+        fail too and each may take long. The next reconciliation begins with the attempts that have
         failed least often.
         """
         in_order = self._failures.rarest_first(job.uid, replicas)
@@ -127,7 +127,7 @@ class Actions:
     def _to_terminate_sooner(
         self, uid: str, status: JobStatus, replicas: Sequence[Replica]
     ) -> list[ReplicaId]:
-        """Return the stopping attempts whose runtime must learn of a shorter grace period."""
+        """Return the stopping attempts whose grace period must be shortened."""
         if not status.stop_requested or status.stop_grace >= self._graces.get(uid, math.inf):
             return []
         self._graces[uid] = status.stop_grace
@@ -141,7 +141,7 @@ class Actions:
         reason: str,
         events: list[Event],
     ) -> _Outcome:
-        """Run an action. Record a failure when it is new, and once more when it persists."""
+        """Run an action. Record its failure when it first occurs and once more if it persists."""
         if self._is_over():  # another instance may have taken over and act on the stored decision
             self._expectations.withdraw(uid, replica)
             return _Outcome.LATER

@@ -30,7 +30,7 @@ from windlass.model.job import JobSpec
 
 
 class QueuedJob(NamedTuple):
-    """A waiting job with its position in the queue and the reason why the job waits."""
+    """A waiting job, including its position in the queue and the reason why it waits."""
 
     uid: str
     position: int
@@ -64,7 +64,7 @@ class AdmissionQueue:
         self._shapes: Counter[Shape] = Counter()  # the number of waiting jobs per shape
         self._running: dict[str, Allocation] = {}
         self._is_stale = False  # True if a pass might admit a job
-        self._passes = 0  # the number of passes that admitted a job
+        self._passes = 0  # the number of passes so far that admitted a job
 
     @property
     def capacity(self) -> Capacity:
@@ -103,7 +103,7 @@ class AdmissionQueue:
         devices: Mapping[ReplicaKey, tuple[int, ...]],
         moves: Moves = (),
     ) -> None:
-        """Give a job the capacity and devices that it held before this process started."""
+        """Restore the capacity and devices that a job held before this process started."""
         with self._lock:
             self._withdraw(uid)
             self._running[uid] = Allocation(
@@ -116,7 +116,7 @@ class AdmissionQueue:
             self._is_stale = True
 
     def shrink(self, uid: str, spec: JobSpec, most: Mapping[str, int]) -> None:
-        """Release the capacity of surplus replicas. `most` is the number to keep per role."""
+        """Release surplus replicas' capacity. `most` is the number of replicas to keep per role."""
         with self._lock:
             held = self._running.get(uid)
             if held is None:
@@ -132,7 +132,7 @@ class AdmissionQueue:
             self._is_stale = True
 
     def withdraw(self, uid: str) -> None:
-        """Remove a job from the queue. The job keeps the capacity that it holds."""
+        """Remove a job from the queue without releasing the capacity that it holds."""
         with self._lock:
             self._withdraw(uid)
 
@@ -146,7 +146,7 @@ class AdmissionQueue:
     def admit_waiting(self) -> list[str]:
         """Admit all jobs that may start now, and return them in order.
 
-        If nothing changed since the last call, the call returns [] at once.
+        Returns [] at once if nothing changed since the last call.
         """
         with self._lock:
             if not self._is_stale:
@@ -204,14 +204,14 @@ class AdmissionQueue:
         return explain(waiting.demand, position, running, self._capacity, own), position
 
     def find_deadlock(self, waits: Mapping[str, Collection[str]]) -> Deadlock:
-        """Return the jobs that can never continue. `waits` has the jobs that each waits for."""
+        """Return the jobs that can never continue. `waits` maps a job to the jobs it waits for."""
         with self._lock:
             queue = [self._waiting[order[-1]] for order in self._line]
             running = list(self._running.values())
         return find_deadlock(waits, running, queue, self._capacity)
 
     def line(self, after: Order | None, limit: int) -> list[QueuedJob]:
-        """Return at most `limit` waiting jobs in order, starting behind the position `after`."""
+        """Return at most `limit` waiting jobs in queue order, starting behind `after`."""
         with self._lock:
             first = 0 if after is None else bisect.bisect_right(self._line, after)
             last = min(first + limit, len(self._line))
@@ -296,7 +296,7 @@ class AdmissionQueue:
 def _waiting_entry(
     uid: str, spec: JobSpec, order: Order, held: Allocation | None, requested_in: int
 ) -> WaitingJob | None:
-    """Return the queue entry of a job, or None if the job holds all the capacity it requests.
+    """Return a job's queue entry, or None if the job already holds all the capacity it requests.
 
     If the job holds some capacity, the entry requests only the additional capacity.
     """

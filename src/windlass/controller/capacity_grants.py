@@ -1,8 +1,7 @@
 """Keeps the capacity in each job's status equal to the capacity in the admission queue.
 
-The status records granted capacity before the job uses that capacity. The status also stops listing
-released capacity before another job gets that capacity. The status is therefore true even if the
-process dies between the two steps.
+The status records granted capacity before the job uses it, and stops listing released capacity
+before another job gets it. The status is therefore true even if the process dies between two steps.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from windlass.model.status import ConditionType, JobStatus, Replica
 
 
 class CapacityGrants:
-    """Grants capacity to jobs, reclaims capacity, and wakes jobs that were admitted.
+    """Grants capacity to jobs, reclaims it, and wakes admitted jobs.
 
-    A job of another backend is always admitted, because that backend's own scheduler decides which
-    jobs wait. If there is no admission queue, every job is admitted.
+    A job that runs elsewhere than on the server is always admitted, because its backend's own
+    scheduler decides which jobs wait. If there is no admission queue, every job is admitted.
     """
 
     def __init__(
@@ -52,7 +51,7 @@ class CapacityGrants:
             self._admission.submit(job.uid, job.spec, priority, created, moves)
 
     def grant(self, job: Job, status: JobStatus) -> JobStatus:
-        """Return the status of a job after the admission queue granted capacity, if any is free."""
+        """Grant a job capacity if enough is free, and return the job's updated status."""
         if status.admitted and has_all(job.spec, status.sizes):
             self._withdraw_growth(job, status)
             return status
@@ -79,7 +78,7 @@ class CapacityGrants:
     def without_scaled_away(
         self, job: Job, status: JobStatus, replicas: Sequence[Replica]
     ) -> JobStatus:
-        """Return the status after removed replicas that have ended gave up their capacity."""
+        """Return the status without the capacity of removed replicas that have ended."""
         left = sizes_left(job.spec, status.sizes, replicas)
         if left is status.sizes or not wants_capacity(job, status):
             return status
@@ -91,7 +90,7 @@ class CapacityGrants:
         return msgspec.structs.replace(status, sizes=left, devices=devices)
 
     def reclaim(self, job: Job, status: JobStatus, replicas: Sequence[Replica]) -> None:
-        """Release the capacity that the stored status of a job no longer lists."""
+        """Release the capacity that a job's stored status no longer lists."""
         if self._admission is None:
             return
         is_over = status.is_finished and not any(is_alive(replica) for replica in replicas)
@@ -155,7 +154,7 @@ def _slot(key: str) -> tuple[str, int]:
 def _at_most(
     wanted: Mapping[str, int], has: Mapping[str, int], granted: Mapping[str, int]
 ) -> dict[str, int]:
-    """Return the number of replicas per role that a job may have.
+    """Return how many replicas of each role a job may have.
 
     A job keeps the sizes that it has, and gains the granted sizes up to the wanted sizes.
     """

@@ -1,4 +1,4 @@
-"""The clock of the controller, which tests replace by a clock that they set."""
+"""The controller's clock. Tests replace it with a clock that they set by hand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Clock(Protocol):
         ...
 
     def monotonic(self) -> float:
-        """Return the seconds of a clock that never jumps or decreases. Delays use this time."""
+        """Return the seconds on a clock that never jumps or decreases. Delays use this time."""
         ...
 
     def wait(self, condition: threading.Condition, timeout: float | None) -> None:

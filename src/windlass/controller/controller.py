@@ -87,7 +87,7 @@ class Controller:
         self._threads: list[threading.Thread] = []
         self._unconfirmed: set[str] = set()  # prepared jobs that are not stored yet
         # These dicts need no lock, because only one worker at a time reconciles a job.
-        self._saved: dict[str, tuple[Replica, ...]] = {}  # the replicas last stored, by job
+        self._saved: dict[str, tuple[Replica, ...]] = {}  # the last stored replicas, by job
         self._epochs: dict[str, float] = {}  # the wall time when `monotonic` was 0, by job
 
     def start(self) -> None:
@@ -103,7 +103,7 @@ class Controller:
     def recover(self) -> None:
         """Schedule all jobs that are not settled.
 
-        Each job first gets back its capacity or its position in the admission queue.
+        Each job first regains its capacity or its position in the admission queue.
         """
         self._runtime.watch(self.wake)
         uids = list(self._store.unfinished())
@@ -123,7 +123,7 @@ class Controller:
     def stop(self, timeout: float | None = None) -> None:
         """Stop each worker after its current action.
 
-        Replicas keep running. The next controller carries out the rest of the stored decisions.
+        Replicas keep running. The next controller carries out the remaining stored decisions.
         """
         self.queue.shutdown()
         for thread in self._threads:
@@ -131,7 +131,7 @@ class Controller:
         self._threads.clear()
 
     def start_failure(self, uid: str) -> str:
-        """Return why the replicas of a job cannot be started at present, or "". Thread-safe."""
+        """Return why a job's replicas cannot be started at present, or "". Thread-safe."""
         return self._failures.latest(uid)
 
     def wake(self, uid: str) -> None:
@@ -159,8 +159,8 @@ class Controller:
     def confirm(self, uid: str) -> None:
         """Schedule a prepared job that was stored.
 
-        If the job waits for capacity, it is only scheduled as a precaution, for a later time.
-        Admission wakes the job earlier.
+        A job that waits for capacity is scheduled for a later time, only as a precaution. Admission
+        wakes the job earlier.
         """
         self._unconfirmed.discard(uid)
         if self.admission is not None and self.admission.is_waiting(uid):
@@ -187,7 +187,7 @@ class Controller:
         except WindlassError as error:  # the cluster may be unreachable or busy
             _log.warning("job %s: the reconciliation will be retried: %s", uid, error.message)
             self.queue.add_rate_limited(uid)
-        except Exception:  # noqa: BLE001  # an error of one job must not affect the others
+        except Exception:  # noqa: BLE001  # one job's error must not affect other jobs
             _log.exception("job %s: the reconciliation failed and will be retried", uid)
             self.queue.add_rate_limited(uid)
         finally:
@@ -241,8 +241,7 @@ class Controller:
     def _now(self, uid: str, status: JobStatus) -> float:
         """Return the time of a reconciliation. This time never decreases for a started job.
 
-        If the system clock changes, the deadline of a job and the delays before its restarts must
-        not change.
+        A change of the system clock must not affect a job's deadline or its restart delays.
         """
         if status.start_time is None and uid not in self._epochs:
             return self._clock.now()  # the job never started in this process
@@ -250,7 +249,7 @@ class Controller:
         return self._epochs.setdefault(uid, self._clock.now() - passed) + passed
 
     def _addressed(self, job: Job, status: JobStatus) -> JobStatus:
-        """Return the status with the address of every replica.
+        """Return the status after adding the address of every replica.
 
         A job without a framework that has only one replica needs no address.
         """
@@ -332,9 +331,9 @@ class Controller:
 
 
 def _effective(job: Job, status: JobStatus) -> Job:
-    """Return the job with only the replicas that have capacity.
+    """Return the job, reduced to the replicas that have capacity.
 
-    The other replicas of a growing job still wait for capacity.
+    The additional replicas of a growing job still wait for capacity.
     """
     spec = effective_spec(job.spec, status.sizes)
     return job if spec is job.spec else msgspec.structs.replace(job, spec=spec)

@@ -1,4 +1,4 @@
-"""Remembers the creations and deletions that a runtime accepted but does not report yet."""
+"""Tracks the creations and deletions that a runtime has accepted but not yet reported."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class _Expected(msgspec.Struct):
 
 
 class Expectations:
-    """The requested creations and deletions of each job that were not observed yet.
+    """Each job's requested creations and deletions that were not observed yet.
 
-    A job is not decided again before its expectations are met, so that no decision uses an outdated
-    observation. A creation is observed once the runtime accepted it or reports the replica. A
-    deletion is observed once the replica is gone, has ended, or is reported as stopping.
-    Expectations expire after five minutes.
+    The controller makes no new decision about a job before the job's expectations are met, so that
+    no decision uses an outdated observation. A creation counts as observed once the runtime
+    accepted it or reports the replica. A deletion counts as observed once the replica is gone, has
+    ended, or is reported as stopping. Expectations expire after five minutes.
 
     >>> worker = ReplicaId("worker", 0, 1)
     >>> expectations = Expectations()
@@ -54,7 +54,7 @@ class Expectations:
             expected.until = now + self._patience
 
     def created(self, uid: str, replica: ReplicaId) -> None:
-        """Mark a creation as observed. If the replica is missing later, it has vanished."""
+        """Mark a creation as observed. If the replica is missing later, it counts as vanished."""
         with self._lock:
             expected = self._jobs.get(uid)
             if expected is not None:
@@ -69,7 +69,7 @@ class Expectations:
                 expected.deletes.difference_update(replicas)
 
     def outstanding(self, uid: str, replicas: Sequence[Replica], now: float) -> float:
-        """Return for how many seconds at most to wait before the job is reconciled.
+        """Return the longest time in seconds to wait for a job's expectations to be met.
 
         Returns 0 if `replicas` meets all expectations of the job, or if the expectations expired.
         """

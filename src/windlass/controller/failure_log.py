@@ -18,11 +18,11 @@ _log = logging.getLogger(__name__)
 class _Failure(msgspec.Struct, frozen=True):
     reason: str
     text: str
-    count: int  # in a row
+    count: int  # consecutive occurrences
 
 
 class FailureLog:
-    """The failures of each job since all its actions last succeeded.
+    """Each job's failures since the last time that all its actions succeeded.
 
     A failure is reported when it is new, and once more when it persists. The same failure of
     several replicas counts as one failure.
@@ -57,14 +57,14 @@ class FailureLog:
         return [Event(time=now, kind=EventKind.WARNING, reason=reason, message=message)]
 
     def rarest_first(self, uid: str, replicas: Iterable[ReplicaId]) -> list[ReplicaId]:
-        """Sort replicas by their number of failures, so that a failing replica blocks no other."""
+        """Sort replicas, fewest failures first, so that a failing replica does not block others."""
         failures = self._jobs.get(uid, {})
         return sorted(
             replicas, key=lambda replica: failures[replica].count if replica in failures else 0
         )
 
     def latest(self, uid: str) -> str:
-        """Return why a replica of a job cannot start at present, or "". Thread-safe."""
+        """Return why one of a job's replicas cannot start at present, or "". Thread-safe."""
         failures = dict(self._jobs.get(uid, {})).values()
         return next((failure.text for failure in failures if failure.reason in _OF_START), "")
 
@@ -77,7 +77,7 @@ class FailureLog:
         self._jobs.pop(uid, None)
 
     def _count(self, uid: str, about: ReplicaId | str, reason: str, text: str) -> int:
-        """Count a failure. Return how many times the same failure occurred, over all replicas."""
+        """Count a failure. Return how often this failure occurred across a job's replicas."""
         failures = self._jobs.setdefault(uid, {})
         last = failures.get(about)
         is_same = last is not None and (last.reason, last.text) == (reason, text)

@@ -10,7 +10,7 @@ from windlass.controller.clock import Clock, SystemClock
 
 FIRST_RETRY = 0.005
 LONGEST_RETRY = 60.0
-LONGEST_DELAY = 86_400.0  # longer delays are cut, because a wait on a lock has a largest timeout
+LONGEST_DELAY = 86_400.0  # longer delays are cut, because lock timeouts have an upper limit
 
 
 class WorkQueue:
@@ -64,8 +64,8 @@ class WorkQueue:
     def add_after(self, key: str, delay: float) -> None:
         """Make a key ready after a delay in seconds.
 
-        If a key has several delays, the one that ends first counts. A delay of more than one day is
-        cut to one day. The worker that gets the key can then delay the key again.
+        If a key has several delays, the delay that ends first applies. A delay of more than one day
+        is cut to one day. The worker that then gets the key can delay it again.
         """
         with self._condition:
             if self._is_shut:
@@ -88,7 +88,7 @@ class WorkQueue:
         self.add_after(key, min(FIRST_RETRY * 2.0 ** min(failures, 32), LONGEST_RETRY))
 
     def forget(self, key: str) -> None:
-        """Reset the number of failures of a key to zero."""
+        """Reset a key's failure count to zero."""
         with self._condition:
             self._failures.pop(key, None)
 
@@ -98,7 +98,7 @@ class WorkQueue:
             self._due.pop(key, None)
 
     def get(self, timeout: float | None = None) -> str | None:
-        """Wait for a key and return it. The worker must call `done` when the work is done.
+        """Wait for a key and return it. The worker must call `done` after processing the key.
 
         Returns None after `timeout` seconds or after a shutdown.
         """
@@ -116,7 +116,7 @@ class WorkQueue:
             return None
 
     def done(self, key: str) -> None:
-        """Mark the work on a key as done. A key that was added meanwhile becomes ready again."""
+        """Finish processing a key. If the key was added meanwhile, it becomes ready again."""
         with self._condition:
             self._working.discard(key)
             if key in self._wanted:
@@ -142,7 +142,7 @@ class WorkQueue:
         self._wanted.discard(key)
         self._working.add(key)
         if self._ready or self._timers:
-            # This worker may be the only one that was woken. Wake another for the remaining keys.
+            # Perhaps only this worker was woken. Wake another worker for the remaining keys.
             self._condition.notify()
         return key
 

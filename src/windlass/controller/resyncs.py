@@ -1,4 +1,4 @@
-"""Schedules periodic reconciliations, in case a notification of a change was lost."""
+"""Schedules periodic reconciliations in case a change notification was lost."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Resyncs:
     """Schedules the next periodic reconciliation of each job.
 
     A job that changed is reconciled again soon. The interval doubles with each reconciliation that
-    finds no change. A result is compared with the result of the last reconciliation, because the
-    store may omit details, such as a pending replica.
+    finds no change. To find changes, each result is compared with the previous result and not with
+    the stored status, because the store may omit details such as a pending replica.
 
     >>> resyncs, status = Resyncs(), JobStatus(admitted=True)
     >>> [resyncs.after("job", status, ()) for _ in range(3)]
@@ -38,7 +38,7 @@ class Resyncs:
         ] = {}  # needs no lock, because only one worker at a time reconciles a job
 
     def after(self, uid: str, status: JobStatus, replicas: Sequence[Replica]) -> float:
-        """Return the seconds until the next reconciliation, given the result of the last one."""
+        """Return the seconds until the next reconciliation, given the result of the latest one."""
         if not status.admitted:
             return LONGEST_RESYNC  # no replica runs, so no notification can be lost
         timeless = msgspec.structs.replace(status, last_reconcile_time=None)

@@ -24,7 +24,7 @@ class JobStore(Protocol):
         events: Sequence[Event],
         replicas: Sequence[Replica],
     ) -> bool:
-        """Replace the status `old` by `new`, and store the events and the attempts.
+        """Replace the status `old` with `new`, and store the events and the attempts.
 
         Returns False and stores nothing if the stored status differs from `old`. The caller then
         loads the job again.
@@ -32,8 +32,8 @@ class JobStore(Protocol):
         ...
 
     def unfinished(self) -> Iterable[str]:
-        """Yield the UIDs of all jobs that are not `settled`, the oldest job first.
+        """Yield the UIDs of all jobs that are not `settled`, oldest job first.
 
-        These are unfinished jobs, and finished jobs whose replicas may still run.
+        These are unfinished jobs and finished jobs whose replicas may still run.
         """
         ...

@@ -1,9 +1,9 @@
-"""Pure functions that decide the next actions for a job and which waiting jobs may start.
+"""Pure functions that decide a job's next actions and which waiting jobs may start.
 
 `decide` handles one job at a time, and `admit` handles the queue of all jobs. Every other file is
-named after the rule that the file contains. The engine may import only `model`. The engine never
-reads a clock, does I/O, draws a random number, or depends on the order of a map. The same input
-therefore always gives the same decision.
+named after the rule that it contains. The engine may import only `model`. The engine never reads a
+clock, does I/O, draws a random number, or depends on the order of a map. The same input therefore
+always gives the same decision.
 """
 
 from windlass.engine.admission import Admission, Allocation, Demand, WaitingJob, admit, demand_of

@@ -1,11 +1,11 @@
 """Selects the waiting jobs that may start.
 
-A job starts only when all its replicas fit into the free capacity. Jobs are considered by priority,
-and jobs of equal priority in the order of submission. The first job that does not fit is the head
+A job starts only when all its replicas fit into the free capacity. Jobs are considered in order of
+priority, and at equal priority in order of submission. The first job that does not fit is the head
 of the queue.
 
 A job behind the head may pass the jobs ahead only if none of them is delayed. To check this, the
-engine imagines a machine that runs only the job and all jobs that have already passed the head.
+engine imagines a machine that runs only this job and all jobs that have already passed the head.
 Each job that would be passed must fit on that machine. Windlass does not know run times, so no
 stronger guarantee is possible: the passing job takes only capacity that the passed jobs would leave
 unused, and the head never waits for a job that was submitted later.
@@ -27,8 +27,8 @@ from windlass.model.hardware.resources import Capacity, Device
 from windlass.model.job import JobSpec
 
 ReplicaKey = tuple[str, int]  # role and index of a replica
-# The position of a job that a user moved, among the jobs of the same age. Each pair is a number of
-# steps backward and the number of the moved trial.
+# The position of a user-moved job among jobs of the same age. Each pair consists of a number of
+# steps backward and the moved trial's number.
 Moves = tuple[tuple[int, int], ...]
 Order = tuple[int, float, Moves, str]
 Shape = tuple["Demand", str]
@@ -77,9 +77,9 @@ class WaitingJob(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shape(self) -> Shape:
-        """The key of jobs that fit under the same conditions.
+        """A key that is the same for all jobs that fit under the same conditions.
 
-        If one job does not fit, no other job of the same shape fits.
+        If one job does not fit, no other job of the same shape fits either.
         """
         return (self.demand, self.key if self.grows else "")
 
@@ -87,9 +87,9 @@ class WaitingJob(msgspec.Struct, frozen=True, kw_only=True):
 def order_ahead(order: Order, before: Order | None, number: int) -> tuple[int, float, Moves]:
     """Return the priority, age and moves that put trial `number` directly ahead of `order`.
 
-    `before` is the order of the last other job ahead of `order`, or None if no other job is ahead.
-    A free position between `before` and `order` always exists, and no two trials get the same
-    position.
+    `before` is the order of the job directly ahead of `order`, not counting the trial itself. It is
+    None if there is no such job. A free position between `before` and `order` always exists, and no
+    two trials get the same position.
 
     >>> order_ahead((0, 5.0, (), "e"), (0, 4.0, (), "d"), 9)
     (0, 4.0, ((0, 9),))
@@ -124,7 +124,7 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True):
     order: Order
     devices: dict[ReplicaKey, tuple[int, ...]] = {}
     sizes: dict[str, int] = {}  # replicas per role
-    in_pass: int = 0  # the number of the pass that admitted the job
+    in_pass: int = 0  # the number of the pass that admitted this job
 
     @property
     def all_devices(self) -> tuple[int, ...]:
@@ -151,13 +151,13 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Admission(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of an admission pass, with the jobs that may start."""
+    """The result of an admission pass: names the jobs that may start."""
 
     admitted: tuple[Allocation, ...] = ()
 
 
 def demand_of(spec: JobSpec, beyond: Mapping[str, int] | None = None) -> Demand:
-    """Return the demand of the replicas of a job that have no capacity yet.
+    """Return the demand of a job's replicas, except those that already have capacity.
 
     `beyond` is the number of replicas per role that already have capacity.
 
@@ -192,8 +192,8 @@ def assign_devices(
 ) -> dict[ReplicaKey, tuple[int, ...]] | None:
     """Assign devices to every need, or return None if the devices do not suffice.
 
-    The need that the fewest devices can satisfy chooses first. Each need takes the devices of
-    exactly the requested kind first, and then the devices with the least memory.
+    The need that the fewest devices can satisfy chooses first. Each need prefers devices of exactly
+    the requested kind, then devices that have the least memory.
 
     >>> gpus = {
     ...     0: Device(index=0, kind="a100", memory=40),
@@ -259,7 +259,7 @@ class FreeCapacity:
         )
 
     def take(self, demand: Demand, devices: Iterable[int]) -> None:
-        """Subtract the demand of a job from the free capacity.
+        """Subtract a job's demand from the free capacity.
 
         The result may be negative: if the capacity was reduced, running jobs continue to run.
         """
@@ -292,8 +292,8 @@ def admit(
     """Select the waiting jobs that may start beside the running jobs.
 
     `waiting` must be in queue order. `shapes` is the number of different demands in the queue. Once
-    each demand was refused, `admit` skips the rest of the queue. A pass over a long queue of
-    similar jobs is therefore short.
+    every one of them has been refused, `admit` skips the rest of the queue. A pass over a long
+    queue of similar jobs is therefore short.
 
     >>> machine = Capacity(cpus=2, memory=0)
     >>> jobs = [WaitingJob(key=key, demand=Demand(1000)) for key in "abc"]
@@ -305,7 +305,7 @@ def admit(
     admitted: list[Allocation] = []
     refused: set[Shape] = set()
     passed: list[_Passed] = []  # jobs that must not be delayed
-    beside = FreeCapacity(capacity)  # the machine with only the jobs that passed a job in `passed`
+    beside = FreeCapacity(capacity)  # the machine if it ran only jobs that passed a job in `passed`
     behind: list[Allocation] = []  # running jobs that come after the first job in `passed`
     counted: set[str] = set()  # keys of the jobs in `behind` that passed a job in `passed`
     for candidate in waiting:
@@ -351,7 +351,7 @@ def admit(
 
 
 class _Passed(msgspec.Struct, frozen=True):
-    """A waiting job that other jobs pass.
+    """A waiting job that later jobs may pass without delaying it.
 
     If the job waits to grow, `demand` and `devices` include the resources that the job holds.
     """

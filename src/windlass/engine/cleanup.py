@@ -1,4 +1,4 @@
-"""Decides which replicas of a finished job are deleted, and when."""
+"""Decides which replicas of a finished job to delete, and when."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def clean(
 ) -> Decision:
     """Decide which replicas of a finished job to delete now, and when to decide again.
 
-    The clean policy of the job applies first. When the job's time to live is up, all replicas are
+    The job's clean policy applies first. When the job's time to live is up, all replicas are
     deleted. The status becomes `settled` once no action remains. A runtime may still report ended
     replicas after their deletion, so the caller that deleted them calls `settle`. A settled job
-    that gets a time to live is no longer settled until that time is up.
+    that is given a time to live becomes unsettled until that time is up.
     """
     left = ttl_left(spec, status, now)
     expired = left is not None and left <= 0

@@ -1,4 +1,4 @@
-"""Computes a job's active seconds, and the time until its deadline and until its cleanup."""
+"""Computes how long a job was active, and how much time is left until its deadline and cleanup."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from windlass.model.text.quantities import format_duration
 
 
 def has_capacity(spec: JobSpec, current: Sequence[Replica]) -> bool:
-    """Return True if an admitted job has capacity, so that its active seconds start to count.
+    """Return True if an admitted job has capacity, so that its active time counts.
 
     A job on the server's machine has capacity as soon as the job is admitted. A remote backend has
     its own scheduler. A job there has capacity once one of its current attempts has a machine.
@@ -29,7 +29,7 @@ def has_capacity(spec: JobSpec, current: Sequence[Replica]) -> bool:
 
 
 def active_seconds(status: JobStatus, now: float) -> float:
-    """Return for how many seconds a job was active. Time while the job is suspended is excluded.
+    """Return how many seconds a job was active, not counting the time while it was suspended.
 
     >>> active_seconds(JobStatus(start_time=100.0, active_seconds=5.0), 110.0)
     15.0
@@ -50,11 +50,11 @@ def deadline_left(spec: JobSpec, status: JobStatus, now: float) -> float | None:
 
 
 def seconds_alone(spec: JobSpec, status: JobStatus, now: float) -> float | None:
-    """Return for how many seconds an attempt may run while no server reconciles the job.
+    """Return how many seconds an attempt may run while no server reconciles the job.
 
     The supervisor of the attempt enforces this limit. Returns None if there is no limit. A job with
-    the clean policy `NONE` has no limit, because its replicas may run on after the job is finished,
-    and a supervisor does not know whether the job is finished.
+    the clean policy `NONE` has no limit, because its replicas may keep running after the job has
+    finished, and a supervisor does not know whether the job has finished.
     """
     if spec.clean_policy is CleanPolicy.NONE:
         return None

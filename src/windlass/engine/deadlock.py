@@ -1,7 +1,7 @@
-"""Finds trials that wait for each other and for capacity, so that none of them can ever continue.
+"""Finds deadlocks, in which trials wait for each other or for capacity and can never continue.
 
-A trial may submit another trial and wait for it. It keeps its own capacity meanwhile. If the other
-trial fits only into this capacity, both wait for ever.
+A trial that submits a second trial and waits for it keeps its own capacity meanwhile. If the second
+trial fits only into this capacity, both trials wait forever.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from windlass.engine.admission import Allocation, WaitingJob, admit
 from windlass.model.hardware.resources import Capacity
 
-_MOST_PASSES = 50  # a longer queue is assumed to move
+_MOST_PASSES = 50  # after this many passes, the queue is assumed to move
 
 
 class Deadlock(NamedTuple):
@@ -30,9 +30,9 @@ def find_deadlock(
 ) -> Deadlock:
     """Return the jobs that can never continue, and the queued jobs for which they wait.
 
-    `waits` has the keys of the jobs that each job waits for. A job can continue if each of its jobs
-    runs and can continue itself, or will start in the capacity that the stuck jobs leave. All
-    other running jobs end some time.
+    `waits` maps a running job's key to the keys of the jobs that it waits for. A running job can
+    continue if each of these jobs can continue too, or can start in the capacity that the stuck
+    jobs leave. A running job that waits for no other job is assumed to end at some time.
 
     >>> from windlass.engine.admission import Demand
     >>> one = Demand(1000)
@@ -60,7 +60,7 @@ def _never_started(
 ) -> frozenset[str]:
     """Return the queued jobs that never start while `running` keep their capacity.
 
-    Each job that starts ends before the next pass.
+    The simulation assumes that each job that starts has ended by the next pass.
     """
     left = list(queue)
     for _ in range(_MOST_PASSES):

@@ -1,8 +1,8 @@
 """Decides the next actions for one job.
 
-The order of the checks is fixed, so that the outcome is deterministic. The engine checks first
-whether the job succeeded, then whether the job failed, then whether replicas restart, and then
-which replicas to start. Roles are checked in their declared order, and replicas by index.
+The order of the checks is fixed, so that the outcome is deterministic. The engine first checks
+whether the job succeeded, then whether it failed, then which replicas restart, and finally which
+replicas to start. Roles are checked in their declared order, and replicas by index.
 """
 
 from __future__ import annotations
@@ -85,17 +85,18 @@ def decide(spec: JobSpec, status: JobStatus, replicas: Sequence[Replica], now: f
     if not status.admitted:
         return evaluation.wait_for_admission()
     evaluation.begin()
-    # The deadline starts to count once the job has capacity.
+    # The time until the deadline counts from the moment at which the job has capacity.
     left = (
         None
         if evaluation.status.start_time is None
         else deadline_left(spec, evaluation.status, now)
     )
     if left is not None and left <= 0:
-        if failed is not None:  # the reports of other replicas will not arrive in time
+        if failed is not None:  # reports about other replicas would come too late
             return evaluation.fail(failed)
         return evaluation.out_of_time()
-    # While a replica seems to have failed for good, none restarts: that failure may be the cause.
+    # While a replica seems to have failed for good, no replica restarts, because that failure may
+    # have caused the others.
     restarts = plan_restarts(spec, evaluation.slots, now) if report_left is None else None
     if restarts is not None and not is_cause_open(spec, status, restarts, evaluation.slots, now):
         repeated = repeated_failure(spec, restarts)
@@ -115,7 +116,7 @@ def decide(spec: JobSpec, status: JobStatus, replicas: Sequence[Replica], now: f
 
 
 class _Evaluation:
-    """The state of one call of `decide`, with the observed replicas and the decision so far."""
+    """The state of one `decide` call: holds the observed replicas and the decision so far."""
 
     def __init__(
         self, spec: JobSpec, status: JobStatus, replicas: Sequence[Replica], now: float
@@ -134,7 +135,7 @@ class _Evaluation:
     ) -> Decision:
         """Return the decision to finish the job.
 
-        `decisive` is the slot whose end decided the outcome, if there is such a slot.
+        `decisive` is the slot whose end decided the outcome, if any.
         """
         self.judge_created()
         self.set_condition(kind, reason, message)
@@ -167,9 +168,9 @@ class _Evaluation:
         return self.decision()
 
     def report_due(self, takes: float) -> float | None:
-        """Return for how many more seconds to wait for reports about other replicas.
+        """Return how many more seconds to wait for reports about other replicas.
 
-        `takes` is the longest time that the reports take. Returns None if that time has passed.
+        `takes` is the longest time that such reports take. Returns None once that time has passed.
         """
         left = (self.status.failing_since or self.now) + takes - self.now
         return left if 0 < left <= takes else None  # if the clock was set back, do not wait
@@ -186,9 +187,9 @@ class _Evaluation:
         return self.finish(ConditionType.FAILED, conditions.DEADLINE_REASON, message)
 
     def suspend(self) -> Decision:
-        """Stop all replicas, and do not count this as a failure.
+        """Stop all replicas without counting this as a failure.
 
-        Replicas that succeeded run again after the suspension only if the job restarts as a whole.
+        After the suspension, successful replicas run again only if the job restarts as a whole.
         """
         self.judge_created()
         together = self.spec.restarts_together
@@ -213,7 +214,7 @@ class _Evaluation:
         return self.decision()
 
     def begin(self) -> None:
-        """Record the start time of the job once the job has capacity."""
+        """Record the job's start time once it has capacity."""
         self.resume()
         self.clear_condition(ConditionType.QUEUED, conditions.ADMITTED_REASON, "")
         current = [slot.current for slot in self.slots if slot.current and not slot.awaits_next]
@@ -226,7 +227,7 @@ class _Evaluation:
         self.clear_condition(ConditionType.SUSPENDED, conditions.RESUMED_REASON, "")
 
     def restart(self, restarts: Restarts) -> None:
-        """Schedule the next attempts of ended replicas, and delete their old attempts."""
+        """Schedule the next attempts of ended replicas and delete their old attempts."""
         total = self.status.restarts + restarts.count
         limit = self.spec.backoff_limit
         for number, slot in enumerate(restarts.ended, start=self.status.restarts + 1):
@@ -242,7 +243,7 @@ class _Evaluation:
         self.update_status(restarts=total)
 
     def restart_resized(self) -> None:
-        """Restart all replicas if their number changed, because each replica was told the number.
+        """Restart all replicas if their number changed, because they know only the old number.
 
         Such a restart is not a failure. It does not count toward the restart limit and has no
         delay.
@@ -261,9 +262,9 @@ class _Evaluation:
     def progress(self, deadline: float | None, report_left: float | None) -> Decision:
         """Create missing replicas and stop surplus replicas.
 
-        `deadline` is the seconds until the job's deadline. `report_left` is the seconds to wait for
-        reports about other replicas after one replica failed. During that wait, the conditions of
-        the job stay unchanged.
+        `deadline` is the seconds until the job's deadline. `report_left` is the seconds left to
+        wait for reports about other replicas after one replica failed. During that wait, the
+        conditions of the job stay unchanged.
         """
         going = strays(self.spec, self.replicas)
         self.stop_replicas(going, "it is no longer part of the job")
@@ -290,7 +291,7 @@ class _Evaluation:
         return self.decision(min(waits, default=None))
 
     def started(self, slot: Slot) -> Slot:
-        """Return the slot with its next attempt requested, if the slot needs another attempt."""
+        """Request the slot's next attempt if the slot needs one, and return the slot."""
         history = slot.history
         is_new = history.attempt == 0 or slot.awaits_next
         is_unseen = history.phase is None and slot.current is None

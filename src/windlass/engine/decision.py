@@ -1,4 +1,4 @@
-"""The decision for a job: the actions that a runtime should take, and the job's next status."""
+"""The decision for a job: the actions that the runtime should take and the job's next status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the replica whose end caused the ends of other replicas of a job.
+"""Finds the replica whose end caused a job's other replicas to end.
 
 The replica that ended first is the cause. A replica that Windlass stopped is never the cause.
 """
@@ -15,13 +15,13 @@ from windlass.model.status import GIVEN_UP
 
 _LONGEST_EXIT_REPORT = 20.0  # seconds from a program's end until its exit is reported
 _LONGEST_REMOTE_REPORT = 3.0  # seconds until the end of a replica on another machine is reported
-_LONGEST_DELETION = 600.0  # seconds until a deleted replica has ended
+_LONGEST_DELETION = 600.0  # seconds that a deleted replica may take to end
 
 
 def first_to_end(slots: Iterable[Slot]) -> list[Slot]:
     """Return slots in the order in which their attempts ended.
 
-    Slots whose end time is unknown follow, and slots that Windlass stopped come last. Slots with
+    Slots whose end time is unknown come next, and slots that Windlass stopped come last. Slots with
     equal times stay in their declared order.
     """
     return sorted(slots, key=lambda slot: (_was_stopped(slot), _ended(slot)))
@@ -32,9 +32,9 @@ def failed_for_good(spec: JobSpec, slots: Sequence[Slot]) -> Slot | None:
 
     If the job restarts as a whole and a replica that may restart ended first, that replica is
     assumed to have caused the failure of the others. The job then restarts. The same holds if both
-    ended at the same time, because some backends report whole seconds, and if the end time of the
-    restartable replica is unknown, because the replica was lost. The result does not depend on
-    whether one or two reconciliations observe the ends.
+    ended at the same time (some backends report whole seconds) or if the restartable replica's end
+    time is unknown because the replica was lost. The result does not depend on whether one or two
+    reconciliations observe the ends.
     """
     failed = [slot for slot in slots if slot_verdict(slot) is Verdict.FAILED]
     if not failed:
@@ -46,12 +46,12 @@ def failed_for_good(spec: JobSpec, slots: Sequence[Slot]) -> Slot | None:
 
 
 def report_delay(spec: JobSpec, slots: Sequence[Slot]) -> float:
-    """Return for how many seconds to wait for the ends of other replicas after a replica failed.
+    """Return how many seconds to wait for other replicas to end after a replica failed.
 
     Another replica may have ended first and caused the failure. If the job restarts as a whole, the
-    wait is long while a replica is being deleted from outside, because its end restarts the job.
-    The wait is short if another replica seems alive, because another machine may report the cause
-    later than this machine reports the consequence.
+    wait is long while a replica is being deleted from outside, because the end of that replica
+    restarts the job. The wait is short if some other replica seems alive, because its machine may
+    report the cause after this machine has reported the consequence.
     """
     if spec.restarts_together and any(_is_deleted_from_outside(slot) for slot in slots):
         return _LONGEST_DELETION
@@ -63,7 +63,7 @@ def report_delay(spec: JobSpec, slots: Sequence[Slot]) -> float:
 
 
 def may_not_be_first(slot: Slot, slots: Iterable[Slot], now: float) -> bool:
-    """Return True if another replica may have ended before `slot` although no exit is reported."""
+    """Return True if a replica whose exit is not reported yet may have ended before `slot`."""
     is_recent = abs(now - _ended(slot)) < _LONGEST_EXIT_REPORT
     return is_recent and any(_has_unreported_exit(other) for other in slots)
 
@@ -71,7 +71,7 @@ def may_not_be_first(slot: Slot, slots: Iterable[Slot], now: float) -> bool:
 def _died_of_another(failed: Slot, slots: Iterable[Slot]) -> bool:
     """Return True if a replica that may restart ended before or together with `failed`.
 
-    A replica whose end time is unknown counts as ended before.
+    A replica whose end time is unknown counts as having ended before `failed`.
     """
     when = _ended(failed)
     causes = [
@@ -83,7 +83,7 @@ def _died_of_another(failed: Slot, slots: Iterable[Slot]) -> bool:
 
 
 def _is_deleted_from_outside(slot: Slot) -> bool:
-    """Return True if another program deleted the replica, which then restarts after any exit."""
+    """Return True if another program deleted the replica. It then restarts after any exit."""
     current = slot.current
     is_deleting = current is not None and current.deleting
     return is_deleting and not slot.awaits_next and not slot.is_done
@@ -102,7 +102,7 @@ def _ended(slot: Slot) -> float:
 
 
 def _has_unreported_exit(slot: Slot) -> bool:
-    """Return True if the program has ended by itself and its exit code is not reported yet."""
+    """Return True if the program has ended by itself but its exit code is not reported yet."""
     current = slot.current
     return (
         current is not None

@@ -13,7 +13,7 @@ from windlass.model.job import FunctionCall, JobSpec
 def check_fits(spec: JobSpec, capacity: Capacity, name: str, way_out: str = "") -> None:
     """Raise ResourceError if a job requests more than the whole machine has.
 
-    `name` names the job in the message. `way_out` replaces the suggestion in the message.
+    `name` names the job in the message. `way_out` replaces the default suggestion.
 
     >>> from windlass.model.job import ProcessCall, Role
     >>> role = Role(executable=ProcessCall(argv=("true",)), replicas=4)
@@ -29,7 +29,7 @@ reserved, not enforced), or fewer replicas.
 
 
 def _way_out(spec: JobSpec, capacity: Capacity) -> str:
-    """Suggest a smaller request of the resources that the machine lacks."""
+    """Suggest a smaller request for the resources that the machine lacks."""
     short, total = lacking(spec, capacity), sum(role.replicas for role in spec.roles)
     fewer = ", or fewer replicas" if total > 1 else ""
     if "accelerator" in short:

@@ -52,7 +52,7 @@ def describe_end(replica: Replica) -> End:
 def describe_exit(exit_code: int | None, *, by_signal: bool = False) -> End:
     """Describe how a program ended, from its exit code.
 
-    `by_signal` is True if a signal killed the program. Otherwise the program itself may have
+    `by_signal` is True if a signal killed the program. If it is False, the program itself may have
     returned an exit code above 128.
 
     >>> [describe_exit(code).what for code in (None, 3, 143)]
@@ -69,7 +69,7 @@ def describe_exit(exit_code: int | None, *, by_signal: bool = False) -> End:
 
 
 def signal_name(exit_code: int) -> str:
-    """Return the name of the signal that an exit code stands for, or "" for no signal.
+    """Return the name of the signal that an exit code stands for, or "" if there is none.
 
     >>> signal_name(137), signal_name(1)
     ('SIGKILL', '')
@@ -83,7 +83,7 @@ def signal_name(exit_code: int) -> str:
 
 
 def is_alone(spec: JobSpec) -> bool:
-    """Return True if a job has at most one replica. Messages then need not name the replica."""
+    """Return True if a job has at most one replica, so that messages need not name it."""
     return sum(role.replicas for role in spec.roles) <= 1
 
 
@@ -110,7 +110,7 @@ def describe(spec: JobSpec, replica: ReplicaId, end: End) -> str:
 
 
 def name_of(replica: ReplicaId) -> str:
-    """Return the name of a replica's attempt, as messages show the name.
+    """Return the name of a replica's attempt as shown in messages.
 
     >>> name_of(ReplicaId("worker", 1, 2))
     'worker-1 attempt 2'

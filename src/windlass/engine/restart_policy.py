@@ -1,4 +1,4 @@
-"""Decides from the restart policy of a role whether an ended attempt is done, restarts or fails."""
+"""Applies a role's restart policy: decides whether an ended attempt is done, restarts or fails."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from windlass.model.status import JobStatus
 
 FIRST_DELAY = 1.0
 LONGEST_DELAY = 300.0
-LONG_ENOUGH = 600.0  # after a run of this many seconds, the next delay is the first one again
+LONG_ENOUGH = 600.0  # after a run of this many seconds, the delays start over
 EARLY = 10.0  # a failure within this many seconds of the start is probably deterministic
 
 
@@ -38,7 +38,7 @@ def restart_delay(delays: int) -> float:
 class Restarts(msgspec.Struct, frozen=True, kw_only=True):
     """The restarts that one reconciliation requests."""
 
-    slots: tuple[Slot, ...]  # all slots of the job, with the restarts requested
+    slots: tuple[Slot, ...]  # all slots of the job, including the requested restarts
     ended: tuple[Slot, ...]  # the slots that cause the restarts, in the order of their ends
     count: int  # the number of restarts that count toward the limit
 
@@ -73,10 +73,10 @@ def plan_restarts(spec: JobSpec, slots: Sequence[Slot], now: float) -> Restarts 
 
 
 def repeated_failure(spec: JobSpec, restarts: Restarts) -> Slot | None:
-    """Return a slot that failed early with the same exception as the attempt before.
+    """Return a slot that failed early with the same exception as its previous attempt.
 
-    Another attempt would most likely fail in the same way. Returns None if there is no such slot,
-    and if the job does not stop on a repeated failure.
+    Another attempt would most likely fail in the same way. Returns None if there is no such slot or
+    if the job does not stop on a repeated failure.
     """
     if not spec.stop_on_repeat:
         return None
@@ -84,13 +84,13 @@ def repeated_failure(spec: JobSpec, restarts: Restarts) -> Slot | None:
 
 
 def repeat_message(spec: JobSpec, slot: Slot) -> str:
-    """Explain that the job fails because the exception of the attempt before was repeated."""
+    """Explain that the job fails because an attempt repeated the previous attempt's exception."""
     what = describe_slot_end(spec, slot)
     return f"{what}; {_exception(slot)}, as in the attempt before, so it is not restarted again"
 
 
 def exceeds_limit(spec: JobSpec, status: JobStatus, restarts: Restarts) -> bool:
-    """Return True if these restarts would exceed the job's limit of restarts."""
+    """Return True if these restarts would exceed the job's restart limit."""
     return status.restarts + restarts.count > spec.backoff_limit
 
 
@@ -99,8 +99,8 @@ def is_cause_open(
 ) -> bool:
     """Return True if the engine must wait to learn which replica caused the restarts.
 
-    The cause matters only if the job restarts as a whole or exceeds the limit of restarts. Another
-    replica may turn out to be the cause while its exit is not reported.
+    The cause matters only if the job restarts as a whole or exceeds its restart limit. As long as
+    some other replica's exit is not reported, that replica may turn out to be the cause.
     """
     is_last = exceeds_limit(spec, status, restarts) or repeated_failure(spec, restarts) is not None
     names_one = spec.restarts_together or is_last
@@ -108,7 +108,7 @@ def is_cause_open(
 
 
 def one_too_many(spec: JobSpec, status: JobStatus, restarts: Restarts) -> Slot:
-    """Return the slot whose end exceeded the job's limit of restarts."""
+    """Return the slot whose end exceeded the job's restart limit."""
     left = max(spec.backoff_limit - status.restarts, 0)
     return restarts.ended[min(left, len(restarts.ended) - 1)]
 
@@ -160,7 +160,7 @@ def _exception(slot: Slot) -> str:
 
 
 def _delays(slot: Slot, now: float) -> int:
-    """Return how often the restart delay was doubled since the slot's last long run."""
+    """Return how many times the restart delay has doubled since the slot's last long run."""
     current = slot.current
     if current is not None and current.started is not None:
         ended = now if current.ended is None else current.ended

@@ -1,4 +1,4 @@
-"""The number of replicas per role that have capacity, called the sizes of a job.
+"""A job's sizes: for each role, the number of replicas that have capacity.
 
 The sizes can differ from the requested number of replicas. A growing job keeps its old sizes until
 all additional replicas have capacity. A shrinking job stops surplus replicas at once, and keeps
@@ -30,7 +30,7 @@ def has_all(spec: JobSpec, sizes: Mapping[str, int]) -> bool:
 
 
 def with_sizes(spec: JobSpec, sizes: Mapping[str, int]) -> JobSpec:
-    """Return the job with the number of replicas of each role replaced by `sizes`.
+    """Return the job, taking the number of replicas of each role from `sizes`.
 
     >>> from windlass.model.job import ProcessCall, Role
     >>> spec = JobSpec(roles=(Role(executable=ProcessCall(argv=("true",)), replicas=3),))
@@ -44,7 +44,7 @@ def with_sizes(spec: JobSpec, sizes: Mapping[str, int]) -> JobSpec:
 
 
 def effective_spec(spec: JobSpec, sizes: Mapping[str, int]) -> JobSpec:
-    """Return the job with only the replicas that have capacity.
+    """Return the job, reduced to the replicas that have capacity.
 
     >>> from windlass.model.job import ProcessCall, Role
     >>> spec = JobSpec(roles=(Role(executable=ProcessCall(argv=("true",)), replicas=3),))
@@ -58,7 +58,7 @@ def effective_spec(spec: JobSpec, sizes: Mapping[str, int]) -> JobSpec:
 
 
 def resized_message(before: Mapping[str, int], after: Mapping[str, int]) -> str:
-    """Describe a restart of all replicas after the number of replicas changed.
+    """Describe a restart of all replicas after their number changed.
 
     >>> resized_message({"chief": 1, "worker": 2}, {"chief": 1, "worker": 4})
     'worker: 2 -> 4 replicas; all start again'
@@ -74,7 +74,7 @@ def resized_message(before: Mapping[str, int], after: Mapping[str, int]) -> str:
 def sizes_left(
     spec: JobSpec, sizes: Mapping[str, int], replicas: Sequence[Replica]
 ) -> Mapping[str, int]:
-    """Return the sizes after removed replicas that have ended gave up their capacity."""
+    """Return the sizes without the removed replicas that have ended."""
     if has_all(spec, sizes):
         return sizes
     left = dict(sizes)

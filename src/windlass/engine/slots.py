@@ -1,10 +1,10 @@
 """The slots of a job: one slot per replica that the job should have.
 
-A slot combines the stored history of a replica with its observed attempts. `history.attempt` is the
-number of the newest requested attempt. `history.not_before` is set once that attempt has ended or
-was asked to stop. The next attempt may start at that time. Runtimes may report ended attempts for
-ever, so an older attempt counts only while it is alive. Such an attempt is a leftover, and it must
-end before the next attempt starts.
+A slot combines a replica's stored history with its observed attempts. `history.attempt` is the
+number of the newest requested attempt. Once that attempt has ended or was asked to stop,
+`history.not_before` is set to the earliest start time of the next attempt. Runtimes may report
+ended attempts forever, so an older attempt counts only while it is alive. It is then a leftover,
+which must end before the next attempt starts.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ STOPPED_BY_US = "Stopped"
 
 
 def is_alive(replica: Replica) -> bool:
-    """Return True if an attempt has not ended, as far as the runtime reports."""
+    """Return True unless the runtime reports that an attempt has ended."""
     return not replica.phase.is_final
 
 
 class Slot(msgspec.Struct, frozen=True, kw_only=True):
-    """A replica that a job should have, with its stored history and its observed attempts."""
+    """A replica that a job should have, including its stored history and observed attempts."""
 
     role: Role
     history: ReplicaHistory
@@ -38,7 +38,7 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def current(self) -> Replica | None:
-        """The newest requested attempt as the runtime reports it, or None if it is not reported."""
+        """The newest requested attempt, or None if the runtime does not report it."""
         if self.seen and self.seen[-1].id.attempt == self.history.attempt:
             return self.seen[-1]
         return None
@@ -69,7 +69,7 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_vanished(self) -> bool:
-        """True if the newest attempt was alive and disappeared, and Windlass did not delete it."""
+        """True if the newest attempt disappeared while alive and Windlass did not delete it."""
         return (
             not self.awaits_next
             and self.current is None
@@ -150,7 +150,7 @@ def observe(spec: JobSpec, status: JobStatus, replicas: Sequence[Replica]) -> li
 
 
 def strays(spec: JobSpec, replicas: Sequence[Replica]) -> list[Replica]:
-    """Return living replicas that the job no longer requests, the highest index first."""
+    """Return living replicas that the job no longer requests, highest index first."""
     wanted = {role.name: role.replicas for role in spec.roles}
     surplus = [
         replica
@@ -163,7 +163,7 @@ def strays(spec: JobSpec, replicas: Sequence[Replica]) -> list[Replica]:
 def retired(spec: JobSpec, status: JobStatus, now: float) -> list[ReplicaHistory]:
     """Return the histories of replicas that the job no longer requests.
 
-    If the job requests such a replica again, the numbers of its attempts continue.
+    If the job later requests such a replica again, the replica's attempt numbers continue.
     """
     wanted = {role.name: role.replicas for role in spec.roles}
     return [
@@ -178,7 +178,7 @@ def retired(spec: JobSpec, status: JobStatus, now: float) -> list[ReplicaHistory
 def histories(
     spec: JobSpec, slots: Sequence[Slot], others: Sequence[ReplicaHistory]
 ) -> tuple[ReplicaHistory, ...]:
-    """Return the histories of `slots` and `others`, sorted by declared role and index."""
+    """Return the histories of `slots` and `others`, in declared order of roles, then by index."""
     role_order = {role.name: number for number, role in enumerate(spec.roles)}
     kept = [slot.history for slot in slots if slot.history.attempt > 0] + list(others)
     return tuple(

@@ -1,4 +1,4 @@
-"""Decides whether a job has succeeded. The framework selects which replicas must succeed."""
+"""Decides whether a job has succeeded. The framework determines which replicas must succeed."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def explain(
     capacity: Capacity,
     own: Allocation | None = None,
 ) -> str:
-    """Explain why a job waits, and name its position in the queue. The first position is 1.
+    """Explain why a job waits, and name its position in the queue, counted from 1.
 
     `own` is the capacity that a growing job already holds.
 
@@ -46,7 +46,7 @@ def why_waiting(
     capacity: Capacity,
     own: Allocation | None = None,
 ) -> str:
-    """Explain why a job waits, as `explain` does, but without the position in the queue."""
+    """Explain why a job waits. The text does not name the position in the queue."""
     more = "" if own is None else " more"
     never = _shortages(demand, FreeCapacity(capacity, () if own is None else (own,)))
     if never:
@@ -80,9 +80,9 @@ def impossible(spec: JobSpec, capacity: Capacity) -> str | None:
 
 
 def lacking(spec: JobSpec, capacity: Capacity) -> frozenset[str]:
-    """Return the resources of which a job requests more than the whole machine has.
+    """Return the names of the resources that a job requests beyond the whole machine's total.
 
-    The names are those of executor options, such as `cpus` and `memory`.
+    The names match those of executor options, such as `cpus` and `memory`.
 
     >>> from windlass.model.job import ProcessCall
     >>> role = Role(executable=ProcessCall(argv=("true",)), replicas=4)
@@ -94,7 +94,7 @@ def lacking(spec: JobSpec, capacity: Capacity) -> frozenset[str]:
 
 
 class _Shortage(msgspec.Struct, frozen=True):
-    """A resource of which a job requests more than is free."""
+    """A resource that a job requests in a larger amount than is available."""
 
     resource: str
     requested: str
@@ -111,7 +111,7 @@ def _never(short: Sequence[_Shortage], where: str) -> str:
 
 
 def _of_one_replica(spec: JobSpec, capacity: Capacity) -> list[_Shortage]:
-    """Return the resources of which a single replica requests more than the whole machine has."""
+    """Return the resources that a single replica requests beyond the whole machine's total."""
     shortages = (
         _shortages(_one(role), FreeCapacity(capacity)) for role in spec.roles if role.replicas
     )
@@ -128,7 +128,7 @@ def _shortages(demand: Demand, free: FreeCapacity) -> list[_Shortage]:
                 _Shortage("accelerator", _devices(requested, kind), str(able), able == 1)
             )
     if not shortages and free.assign(Demand(0, 0, demand.accelerators)) is None:
-        # The devices suffice for each requested kind, but not for all kinds together.
+        # The devices suffice for each requested kind alone, but not for all kinds together.
         requested = sum(need.count for need in demand.accelerators)
         shortages.append(
             _Shortage("accelerator", _devices(requested, "gpu"), str(len(free.devices)), False)

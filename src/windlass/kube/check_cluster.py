@@ -1,4 +1,4 @@
-"""Checks everything that jobs need in a cluster, one check after the other."""
+"""Checks everything that jobs need in a cluster, one item after the other."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ from windlass.model.check_results import ERROR, OK, WARNING, ClusterCheck, Findi
 from windlass.model.errors import WindlassError
 
 _log = logging.getLogger(__name__)
-_FOR_LOGIN = 0.8  # the part of the time limit that a login may take
+_FOR_LOGIN = 0.8  # the fraction of the time limit that a login may take
 _PORT_FORWARD = "pods/portforward"
 
 
 def examine(
     home: Home, context: str = "", namespace: str = "", *, url: str, within: float = 50.0
 ) -> ClusterCheck:
-    """Check the cluster that jobs of this process would use, within a number of seconds.
+    """Check the cluster that this process's jobs would use, within a time limit in seconds.
 
-    `url` is the current or future address of the server. The check creates nothing. If a check
-    fails, the checks that depend on it are skipped.
+    `url` is the current or future address of the Windlass server. The check creates nothing. If a
+    check fails, the checks that depend on it are skipped.
     """
     return _Check(home, context, namespace, url).run(within)
 
 
 class _Check:
-    """One run of all checks, in its own thread, because an unresponsive cluster may block it."""
+    """One run of all checks. A separate thread runs them, because the cluster may not respond."""
 
     def __init__(self, home: Home, context: str, namespace: str, url: str) -> None:
         self._connect = partial(connect, context or None, namespace or None, home=home)
@@ -61,7 +61,7 @@ class _Check:
     def run(self, seconds: float) -> ClusterCheck:
         """Return the findings that are available within the time limit."""
         try:
-            load_kubernetes()  # this import may be slow, and does not depend on the cluster
+            load_kubernetes()  # this import may be slow and does not depend on the cluster
         except WindlassError as error:
             return ClusterCheck(findings=(_error("cluster", error),))
         run = partial(self._run, login_within=seconds * _FOR_LOGIN)
@@ -86,7 +86,7 @@ class _Check:
         except WindlassError as error:
             self._is_configured = getattr(error, "reason", "") != NO_CLUSTER
             self._queue.put(_error("cluster", error))
-        except Exception as error:  # noqa: BLE001 -- any server may answer, such as a login page
+        except Exception as error:  # noqa: BLE001 -- anything may answer, such as a login page
             _log.exception("the check of a cluster failed")
             message = f"its response is not valid: {type(error).__name__}: {error}"
             hint = "Check the address: a proxy may answer in its place. Try: kubectl version"
@@ -137,7 +137,7 @@ class _Check:
 
 
 def cluster_identity(connection: Connection) -> ClusterCheck:
-    """Return the address, namespace and account of a connection. No request is sent."""
+    """Return a connection's address, namespace and account. No request is sent."""
     return ClusterCheck(
         findings=(),
         server=connection.server,
@@ -160,7 +160,7 @@ def _reachable(connection: Connection, version: str) -> Finding:
 
 
 def _permission_findings(missing: Sequence[Permission], account: str) -> Iterator[Finding]:
-    """Yield a finding per permission. If any is missing, yield the command that grants all."""
+    """Yield a finding per permission. If any is missing, yield the command that grants them all."""
     for rule in RUNNING:
         lacks = [permission for permission in missing if permission.resource == rule.resource]
         if not lacks:
@@ -200,7 +200,7 @@ def _nodes(connection: Connection) -> Iterator[Finding]:
 
 
 def _reachability(url: str, missing: Sequence[Permission]) -> Finding:
-    """Return a finding that says whether pods can reach the server or it must reach the pods."""
+    """Return a finding on whether pods can reach the server or, if not, the server the pods."""
     host = urlsplit(url).hostname or ""
     if not _is_loopback(host):
         return Finding("server", OK, f"pods can reach it at {url}, if their network allows it")

@@ -1,4 +1,4 @@
-"""Explanations of a failure, which have a reason, a sentence and a remedy."""
+"""Explains a failure by a reason, a sentence and a remedy."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import msgspec
 
 from windlass.model.errors import WindlassError
 
-_MOST_LETTERS = 2000  # characters of a text from another program
+_MOST_LETTERS = 2000  # the most characters that are shown of another program's text
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """The cause of a failure, and a remedy."""
+    """The cause of a failure and a remedy for it."""
 
     reason: str  # one word for programs, such as Unschedulable or ImageMissing
     sentence: str
@@ -21,7 +21,7 @@ class Explanation(msgspec.Struct, frozen=True):
 
 
 def one_line_error(error: WindlassError) -> str:
-    """Return the message and the hint of an error on one line.
+    """Return an error's message and hint on one line.
 
     >>> one_line_error(WindlassError("The quota has no room", hint="Ask for less."))
     'The quota has no room. Ask for less.'
@@ -48,7 +48,7 @@ def _on_one_line(hint: str) -> str:
 
 
 def in_a_line(text: str) -> str:
-    """Return a text from another program on one line, shortened and without control characters.
+    """Shorten another program's text, remove control characters, and return it on one line.
 
     >>> in_a_line("no \\x1b[2Jspace left\\n on device")
     'no [2Jspace left on device'
@@ -58,7 +58,7 @@ def in_a_line(text: str) -> str:
 
 
 def to_sentence(text: str) -> str:
-    """Return a text from another program on one line, with a full stop at the end.
+    """Return another program's text on one line, ending with a full stop.
 
     >>> to_sentence("no space left\\n on device")
     'no space left on device.'

@@ -1,4 +1,4 @@
-"""The permission that a request needs, as a verb, a resource and a namespace."""
+"""Permissions on a cluster, each consisting of a verb, a resource and a namespace."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Permission(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     verb: str
-    resource: str  # with its part: pods/log
+    resource: str  # may include a subresource, such as pods/log
     group: str = ""
     namespace: str = ""  # empty for the whole cluster
     name: str = ""

@@ -1,7 +1,7 @@
-"""The state of a pod, derived from the state of its main container.
+"""Derives the state of a pod from the state of its main container.
 
-A pod describes its state in many fields. This module reduces them to a phase, an exit code if the
-program ended by itself, and the reason if it did not.
+A pod describes its state in many fields. This module reduces them to a phase and either an exit
+code, if the program ended by itself, or the reason why it did not.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from windlass.kube.explanation import in_a_line
 from windlass.kube.timestamp import parse_timestamp
 from windlass.model.status import Phase
 
-# Values of `status.reason` for which the program is not the cause of the pod's end.
+# Values of `status.reason` that mean that something other than the program ended the pod.
 LOST = frozenset(
     {
         "Evicted", "NodeLost", "NodeShutdown", "Shutdown", "Terminated", "Preempting", "Preempted",
@@ -24,8 +24,8 @@ LOST = frozenset(
 )  # fmt: skip
 START_FAILED = "StartFailed"
 OUT_OF_MEMORY = "OOMKilled"
-NODE_SILENT = "NodeNotReady"  # the last known state of the pod is "running"
-POD_DEADLINE = "PodDeadlineExceeded"  # the deadline of the pod, not of the job
+NODE_SILENT = "NodeNotReady"  # the pod's last known state is "running"
+POD_DEADLINE = "PodDeadlineExceeded"  # the pod's own deadline, not the job's
 
 _NEVER_STARTED = frozenset({"ContainerCannotRun", "StartError", "CreateContainerError"})
 _UNKNOWN_END = "ContainerStatusUnknown"
@@ -52,7 +52,7 @@ class PodState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_pod_state(pod: Mapping[str, Any], container: str = "") -> PodState:
-    """Return the state of a pod, judged by the container with this name or by its first container.
+    """Return the state of a pod, judged by its container of this name or its first container.
 
     >>> ended = {"exitCode": 3, "reason": "Error", "message": "ValueError: no data\\n"}
     >>> status = {
@@ -102,11 +102,11 @@ def read_pod_state(pod: Mapping[str, Any], container: str = "") -> PodState:
 
 
 def was_deleted_before_end(pod: Mapping[str, Any], state: PodState) -> bool:
-    """Return whether a pod ended after its deletion was requested, so that its exit code is void.
+    """Return whether a pod ended after its deletion was requested, which makes its exit code void.
 
-    The API reports the deadline of the deletion and the grace period in whole seconds. If the pod
-    ended in the second of the request, the order is unknown. In that case the function returns
-    True, because a restart does less harm than a lost run.
+    The API reports the deadline for the deletion and the grace period in whole seconds. If the pod
+    ended in the same second as the deletion request, the order is unknown. In that case, the
+    function returns True, because a needless restart does less harm than a lost run.
 
     >>> state = PodState(phase=Phase.SUCCEEDED, ended=parse_timestamp("2026-11-16T10:30:05Z"))
     >>> going = {"deletionTimestamp": "2026-11-16T10:30:30Z", "deletionGracePeriodSeconds": 30}
@@ -145,9 +145,9 @@ def _container(pod: Mapping[str, Any], status: Mapping[str, Any], name: str) -> 
 
 
 def _loss(status: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return the reason and message of a pod that was removed, or None.
+    """Return why a pod was removed, as a reason and a message, or None if it was not removed.
 
-    The exit code of the program does not count if the pod was removed.
+    If a pod was removed, its program's exit code does not count.
     """
     if status.get("phase") != "Failed":
         return None
@@ -164,7 +164,7 @@ def _loss(status: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def _is_node_silent(pod: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
-    """Whether Kubernetes marked a pod as not ready because its node does not respond.
+    """Return whether Kubernetes marked a pod as not ready because its node does not respond.
 
     In that case, the condition `Ready` is false although `ContainersReady` is true.
     """
@@ -207,7 +207,7 @@ def _why_not(status: Mapping[str, Any]) -> str:
 
 
 def _ended(status: Mapping[str, Any]) -> float | None:
-    """Return the time at which the last container ended, for a pod without an end time."""
+    """Return the time at which a pod's last container ended. The pod itself has no end time."""
     moments = [
         parse_timestamp(
             ((container_status.get("state") or {}).get("terminated") or {}).get("finishedAt")

@@ -1,4 +1,4 @@
-"""Parses amounts of a resource as Kubernetes writes them, such as `250m` or `2Gi`."""
+"""Parses resource amounts in Kubernetes notation, such as `250m` or `2Gi`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SUFFIXES = {
 
 
 def parse_quantity(text: Any) -> float:
-    """Return an amount as a number, or 0 if the text is not an amount.
+    """Convert a resource amount to a number, or return 0 if the text is not an amount.
 
     >>> parse_quantity("250m"), parse_quantity("2Gi"), parse_quantity("1e3"), parse_quantity(4)
     (0.25, 2147483648.0, 1000.0, 4.0)

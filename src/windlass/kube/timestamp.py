@@ -1,4 +1,4 @@
-"""Converts times as the Kubernetes API writes them, such as `2026-11-16T10:30:00Z`."""
+"""Parses and formats Kubernetes timestamps, such as `2026-11-16T10:30:00Z`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 
 
 def parse_timestamp(moment: str | None) -> float | None:
-    """Return a time of the API in seconds since the epoch, or None if it is missing or not valid.
+    """Convert an API timestamp to seconds since the epoch. Return None if it is missing or invalid.
 
     >>> parse_timestamp("2026-11-16T10:30:00Z"), parse_timestamp("2026-11-16T10:30:00.250000Z")
     (1794825000.0, 1794825000.25)
@@ -18,7 +18,7 @@ def parse_timestamp(moment: str | None) -> float | None:
 
 
 def time_text(moment: float) -> str:
-    """Return seconds since the epoch as the API writes a time.
+    """Convert seconds since the epoch to an API timestamp.
 
     >>> time_text(1794825000.9)
     '2026-11-16T10:30:00Z'

@@ -1,6 +1,6 @@
-"""Records Kubernetes events for job objects, which `kubectl describe` shows.
+"""Records the Kubernetes events that `kubectl describe` shows for a job object.
 
-A separate thread posts the events. If the cluster refuses them, nothing else is delayed.
+A separate thread posts the events. If the cluster refuses them, nothing else is affected.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class PendingEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def reference_to(obj: Object) -> Object:
-    """Return the `involvedObject` of an event, which refers to an object."""
+    """Return a reference to an object, for the field `involvedObject` of an event."""
     namespace, name = location_of(obj)
     return {
         "apiVersion": obj["apiVersion"],
@@ -93,7 +93,7 @@ def merged(events: list[PendingEvent]) -> list[PendingEvent]:
 
 
 def event_object(event: PendingEvent) -> Object:
-    """Return an event as an `Event` object of the API."""
+    """Convert an event to the API's `Event` object."""
     about = event.about
     when = time_text(event.time)
     return {
@@ -115,7 +115,7 @@ def event_object(event: PendingEvent) -> Object:
 
 
 class EventRecorder:
-    """Posts events in its own thread. Callers do not wait for the cluster."""
+    """Posts events in its own thread, so that callers do not wait for the cluster."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -147,11 +147,11 @@ class EventRecorder:
 
     @property
     def has_died(self) -> bool:
-        """Whether the thread ended although nobody called `stop`."""
+        """Whether the thread ended although `stop` was not called."""
         return not self._thread.is_alive() and not self._is_stopped
 
     def stop(self, timeout: float = 5.0) -> None:
-        """Post the events that are still queued, within `timeout` seconds."""
+        """Post the events that are still queued, for at most `timeout` seconds."""
         self._is_stopped = True
         try:
             self._queue.put(None, timeout=timeout)

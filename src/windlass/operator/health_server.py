@@ -16,7 +16,7 @@ Answer = Callable[[], tuple[int, str]]  # an HTTP status and a body
 
 
 class HealthServer:
-    """Serves a fixed set of paths in its own threads. A function returns the response of each path.
+    """Serves a fixed set of paths in its own threads. Each path's response comes from a function.
 
     >>> import urllib.request
     >>> with HealthServer("127.0.0.1", 0, {"/healthz": lambda: (200, "ok")}) as server:
@@ -58,9 +58,9 @@ class HealthServer:
 
 
 class _Server(ThreadingHTTPServer):
-    """An HTTP server with a limit of connections, where a new connection closes the oldest.
+    """An HTTP server with a connection limit. At the limit, a new connection closes the oldest one.
 
-    The server answers probes at once, so the oldest connection is one that sends nothing.
+    The server answers probes at once, so the oldest connection is usually a silent one.
     """
 
     daemon_threads = True
@@ -78,7 +78,7 @@ class _Server(ThreadingHTTPServer):
             if len(self._there) >= _MOST:
                 longest = next(iter(self._there))
                 del self._there[longest]
-                with suppress(OSError):  # it is gone already
+                with suppress(OSError):  # the connection is already closed
                     longest.shutdown(socket.SHUT_RDWR)
             self._there[request] = None
         try:

@@ -24,9 +24,9 @@ _PATIENCE = 30.0  # seconds that the cluster may take to accept a definition
 
 
 class Installed(msgspec.Struct, frozen=True):
-    """The result for one definition: "created", "updated", "unchanged" or "kept".
+    """The result of installing one definition: "created", "updated", "unchanged" or "kept".
 
-    A definition that another operator installed is kept.
+    "kept" means that a different operator's definition was left in place.
     """
 
     name: str
@@ -47,7 +47,7 @@ def definitions() -> list[Object]:
 
 
 def install(connection: Connection, *, replace: bool = False) -> list[Installed]:
-    """Create or update the definitions. Replace those of another operator only with `replace`.
+    """Create or update the definitions. Only `replace` replaces another operator's definitions.
 
     `install(connect())` returns once the cluster accepts objects of these kinds.
     """
@@ -59,7 +59,7 @@ def install(connection: Connection, *, replace: bool = False) -> list[Installed]
 def _needed_for(
     connection: Connection, wanted: Sequence[Object], *, replace: bool
 ) -> dict[str, set[str]]:
-    """Return the verbs that installing each definition needs, by the name of the definition.
+    """Return, for each definition name, the verbs that installing the definition needs.
 
     If the account may not read a definition, the result contains all verbs.
     """

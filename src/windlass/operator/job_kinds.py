@@ -1,4 +1,4 @@
-"""The kinds of job objects, TFJob and PyTorchJob, with their API names and defaults."""
+"""The job object kinds TFJob and PyTorchJob: their API names and defaults."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from windlass.model.job import RestartPolicy
 
 GROUP, VERSION = "kubeflow.org", "v1"
 # The values of `managedBy` that mean this operator. The definitions list them too. The operator
-# ignores objects with other values.
+# ignores objects that have any other value.
 OUR_NAMES = frozenset({"", "kubeflow.org/training-operator", "windlass.dev/operator"})
 OTHER_OPERATORS = frozenset({"kueue.x-k8s.io/multikueue"})
 
 
 class JobKind(msgspec.Struct, frozen=True, kw_only=True):
-    """One kind of job objects, with its API names and defaults."""
+    """A kind of job object, including its API names and defaults."""
 
     kind: Kind
     framework: str
-    container: str  # the name of the container whose end is the end of the replica
+    container: str  # the name of the main container, whose end is the replica's end
     port_name: str
     port: int
-    replica_specs: str  # the field of the spec that has the roles
+    replica_specs: str  # the spec field that contains the roles
     types: tuple[str, ...]  # the replica types, leaders first
-    operator_name: str  # a label of all pods
-    restart_policy: RestartPolicy  # the policy of roles that set none
+    operator_name: str  # the value of a label on all pods
+    restart_policy: RestartPolicy  # the default policy of a role
 
     @property
     def name(self) -> str:

@@ -1,10 +1,10 @@
 """Leader election among operator instances. Only the instance that holds a lease acts.
 
-Instances for the same namespaces share a lease, whose name is derived from the namespaces. If a
-lease was not renewed for `LEASE_SECONDS`, another instance may take it. The holder measures this
-time with its own clock and stops well before that, so that two instances never act at the same
-time. An instance that waits measures from the moment at which it last saw the lease change, because
-the holder's clock may differ.
+Instances for the same namespaces share a lease, whose name is derived from the namespaces. If the
+holder has not renewed the lease for `LEASE_SECONDS`, a waiting instance may take the lease. The
+holder measures this time with its own clock and stops acting well before it is over, so that two
+instances never act at the same time. A waiting instance measures from the moment at which it last
+saw the lease change, because the holder's clock may differ from its own.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from windlass.kube.api.connection import Connection
 from windlass.kube.api.resource_kinds import LEASES, Object
 from windlass.model.errors import KubernetesError, WindlassError
 
-LEASE_NAME = "windlass-operator"  # for operators that watch all namespaces; see `lease_name`
+LEASE_NAME = "windlass-operator"  # for instances that watch all namespaces; see `lease_name`
 LEASE_SECONDS = 10.0
-RENEW_SECONDS = 7.0  # a holder that could not renew the lease for this time stops acting
+RENEW_SECONDS = 7.0  # a holder that could not renew the lease for this long stops acting
 RETRY_SECONDS = 2.0
 _PATIENCE = 3.0  # seconds until a request fails; a request may be sent twice
 _LEAST_PATIENCE = 0.25
@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 def lease_name(namespaces: Sequence[str] = ()) -> str:
     """Return the name of the lease that all instances for the same namespaces share.
 
-    Instances for different namespaces have different leases and do not wait for each other.
+    Instances for different sets of namespaces have different leases and do not wait for each other.
 
     >>> lease_name(), lease_name(["lab", "team"]) == lease_name(["team", "lab", "lab"])
     ('windlass-operator', True)
@@ -46,13 +46,13 @@ def lease_name(namespaces: Sequence[str] = ()) -> str:
     """
     if not namespaces:
         return LEASE_NAME
-    # The names of namespaces contain no commas.
+    # Namespace names contain no commas.
     names = ",".join(sorted(set(namespaces)))
     return f"{LEASE_NAME}-{hashlib.sha256(names.encode()).hexdigest()[:8]}"
 
 
 class LeaseObservation(msgspec.Struct, frozen=True):
-    """A state of a lease, and the time at which this instance first saw that state."""
+    """A state of the lease and the time at which this instance first saw it."""
 
     holder: str = ""
     version: str = ""
@@ -60,7 +60,7 @@ class LeaseObservation(msgspec.Struct, frozen=True):
 
 
 def observe(before: LeaseObservation, lease: Object, now: float) -> LeaseObservation:
-    """Return the observation of a lease. If the lease changed, the time is `now`.
+    """Return a new observation of a lease. Its time is `now` only if the lease changed.
 
     >>> lease = {"metadata": {"resourceVersion": "7"}, "spec": {"holderIdentity": "a"}}
     >>> first = observe(LeaseObservation(), lease, 100.0)
@@ -76,7 +76,7 @@ def observe(before: LeaseObservation, lease: Object, now: float) -> LeaseObserva
 
 
 def can_acquire(observation: LeaseObservation, identity: str, now: float) -> bool:
-    """Return whether the instance with this identity may take a lease.
+    """Return whether the instance that has this identity may take or renew a lease.
 
     >>> held = LeaseObservation("a", "7", 100.0)
     >>> [can_acquire(held, who, now) for who, now in (("a", 101.0), ("b", 109.9), ("b", 110.0))]
@@ -86,7 +86,7 @@ def can_acquire(observation: LeaseObservation, identity: str, now: float) -> boo
 
 
 def request_timeout(since: float) -> float:
-    """Return the timeout of a request that is sent `since` seconds after the last renewal.
+    """Return the timeout for a request that is sent `since` seconds after the last renewal.
 
     A failed request is sent once more. Both attempts must end well before the lease expires.
 
@@ -97,7 +97,7 @@ def request_timeout(since: float) -> float:
 
 
 def lease_spec(before: Object, identity: str, now: float) -> Object:
-    """Return the spec of a lease that an instance takes or renews."""
+    """Return the spec that the instance `identity` writes to take or renew a lease."""
     is_renewal = before.get("holderIdentity") == identity
     transitions = int(before.get("leaseTransitions") or 0)
     moment = _micro_time(now)
@@ -111,10 +111,10 @@ def lease_spec(before: Object, identity: str, now: float) -> Object:
 
 
 class LeaderElection:
-    """Holds the lease, or waits until the lease is free. `is_leading` shows the current role.
+    """Holds the lease or waits until it is free. `is_leading` is set while this instance leads.
 
     The thread that renews the lease calls `on_gain` and `on_loss` alternately. Both must return
-    quickly. After `on_loss`, another instance may lead.
+    quickly. Once `on_loss` has returned, another instance may lead.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class LeaderElection:
         self._name = name
         self._on_gain, self._on_loss = on_gain, on_loss
         self._observation = LeaseObservation()
-        self._waits_for = ""  # the last holder that was logged
+        self._waits_for = ""  # the holder that was last logged
         self._lease: Object | None = None
         self._renewed = 0.0  # when the last successful renewal started
         self._clock = SystemClock().monotonic  # also runs while the machine sleeps
@@ -144,7 +144,7 @@ class LeaderElection:
 
     @property
     def has_died(self) -> bool:
-        """Whether the thread ended although nobody called `stop`."""
+        """Whether the thread ended although `stop` was not called."""
         is_over = self._thread.ident is not None and not self._thread.is_alive()
         return is_over and not self._stopping.is_set()
 
@@ -153,7 +153,7 @@ class LeaderElection:
         self._thread.start()
 
     def stop(self, timeout: float = 10.0) -> None:
-        """Release the lease, so that another instance can lead at once."""
+        """Stop competing and release the lease, so that another instance can lead at once."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(timeout)
@@ -213,7 +213,7 @@ class LeaderElection:
         spec = lease_spec(lease.get("spec") or {}, self.identity, time.time())
         new = self._write({**lease, "spec": spec})
         if new is None:
-            current = self._read()  # shows the new holder
+            current = self._read()  # reading the lease again shows its new holder
             self._observation = (
                 observe(self._observation, current, self._clock()) if current else self._observation
             )
@@ -226,7 +226,7 @@ class LeaderElection:
     def _request(self, method: str, path: str, body: Object | None = None) -> Object:
         """Send a request that ends before the lease expires.
 
-        Do not retry if the API server is busy.
+        The request is not repeated if the API server is busy.
         """
         leads = self.is_leading.is_set()
         limit = request_timeout(self._clock() - self._renewed) if leads else _PATIENCE
@@ -258,7 +258,7 @@ class LeaderElection:
         return created
 
     def _write(self, lease: Object) -> Object | None:
-        """Write the lease and return it. Return None if another instance wrote it first."""
+        """Write the lease and return it, or return None if another instance wrote it first."""
         path = LEASES.path(self._namespace, self._name)
         try:
             new = self._request("PUT", path, lease)

@@ -1,6 +1,6 @@
 """The liveness check of the operator's threads.
 
-A thread that retries requests to an unreachable cluster counts as alive, because a restart of the
+A thread that retries requests to an unreachable cluster counts as alive, because restarting the
 process would not help. `/readyz` reports the unreachable cluster.
 """
 
@@ -13,7 +13,7 @@ import msgspec
 from windlass.kube.api.watch import LONGEST_SILENCE
 
 LONGEST_INACTIVITY = 2 * LONGEST_SILENCE
-"""Seconds without activity after which a watch counts as stuck. Each retry is an activity."""
+"""Seconds without activity after which a watch counts as stuck. Each retry counts as activity."""
 
 
 class PartHealth(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""The names and labels of the pods and services of a job."""
+"""Names and labels for a job's pods and services."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ REPLICA_TYPE = f"{_PREFIX}/replica-type"
 REPLICA_INDEX = f"{_PREFIX}/replica-index"
 JOB_ROLE = f"{_PREFIX}/job-role"
 ATTEMPT = "windlass.dev/attempt"
-MEMORY = "windlass.dev/memory"  # an annotation of the job object; see `jobs/status_annotation.py`
+MEMORY = "windlass.dev/memory"  # an annotation on the job object; see `jobs/status_annotation.py`
 
-LONGEST_NAME = 63  # characters of a service name, and of a label value
+LONGEST_NAME = 63  # characters in a service name or a label value
 _SERVICE = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?\Z")
 
 
 def replica_name(job: str, role: str, index: int) -> str:
-    """Return the name that the pod and the service of a replica share.
+    """Return the name that a replica's pod and service share.
 
     >>> replica_name("mnist", "worker", 0)
     'mnist-worker-0'
@@ -30,7 +30,7 @@ def replica_name(job: str, role: str, index: int) -> str:
 
 
 def address_of(job: str, namespace: str, role: str, index: int, port: int) -> str:
-    """Return the address of a replica. All attempts of the replica have the same address.
+    """Return the address of a replica, which is the same for all its attempts.
 
     >>> address_of("mnist", "lab", "worker", 0, 2222)
     'mnist-worker-0.lab.svc:2222'
@@ -39,17 +39,17 @@ def address_of(job: str, namespace: str, role: str, index: int, port: int) -> st
 
 
 def job_labels(kind: JobKind, job: str) -> dict[str, str]:
-    """Return the labels that all pods and services of a job have."""
+    """Return the labels common to all pods and services of a job."""
     return {JOB_NAME: job, OPERATOR_NAME: kind.operator_name}
 
 
 def replica_labels(kind: JobKind, job: str, role: str, index: int) -> dict[str, str]:
-    """Return the labels that all pods and the service of a replica have."""
+    """Return the labels common to all pods and the service of a replica."""
     return {**job_labels(kind, job), REPLICA_TYPE: role, REPLICA_INDEX: str(index)}
 
 
 def replica_of(labels: dict[str, str]) -> ReplicaId | None:
-    """Return the attempt that labels identify, or None if they identify no replica.
+    """Return the attempt that the labels identify, or None if they identify no replica.
 
     A pod that another operator created has no attempt label and counts as the first attempt.
 

@@ -13,7 +13,7 @@ _NOT_FOUND = 404
 
 
 def missing_namespaces(connection: Connection, namespaces: Sequence[str]) -> list[str]:
-    """Return the namespaces that do not exist. Skip those that the account may not read."""
+    """Return the namespaces that do not exist, except those that the account may not read."""
     return [name for name in namespaces if _is_missing(connection, name)]
 
 
@@ -21,6 +21,6 @@ def _is_missing(connection: Connection, name: str) -> bool:
     try:
         connection.request("GET", _NAMESPACES.path(name=name))
     except KubernetesError as error:
-        # an account of one namespace may be unable to read namespaces
+        # an account that is limited to one namespace may be unable to read namespaces
         return error.status == _NOT_FOUND
     return False

@@ -13,7 +13,7 @@ from windlass.model.errors import WindlassError
 
 
 class ObjectCache:
-    """A cache of Kubernetes objects, with one watcher per kind and namespace.
+    """A cache of Kubernetes objects that has one watcher per kind and namespace.
 
     `ObjectCache(connection, [PODS, SERVICES], ["lab"]).at(PODS, "lab", "train-worker-0")`
     """
@@ -36,7 +36,7 @@ class ObjectCache:
                 on_change=on_change, on_trouble=on_trouble, clock=clock,
             )
             for kind in kinds
-            # If a namespace is given twice, use it once. Otherwise, every object would come twice.
+            # Use a namespace only once if it is listed twice, or every object would come twice.
             for namespace in dict.fromkeys(namespaces or ("",))
         ]  # fmt: skip
 
@@ -51,7 +51,7 @@ class ObjectCache:
             watcher.stop()
 
     def renew(self) -> None:
-        """List all objects again. `wait_synced` waits until the lists are complete."""
+        """List all objects again. Call `wait_synced` to wait until the lists are complete."""
         for watcher in self.watchers:
             watcher.renew()
 
@@ -76,7 +76,7 @@ class ObjectCache:
         return [obj for watcher in self.watchers for obj in watcher.items()]
 
     def get(self, uid: str) -> Object | None:
-        """Return the object with this uid, or None."""
+        """Return the object with this uid, or None if it is not in the cache."""
         for watcher in self.watchers:
             obj = watcher.get(uid)
             if obj is not None:
@@ -84,7 +84,7 @@ class ObjectCache:
         return None
 
     def at(self, kind: Kind, namespace: str, name: str) -> Object | None:
-        """Return the object with this kind and name, or None."""
+        """Return the object of this kind and name, or None if it is not in the cache."""
         return self.of(kind, namespace).at(namespace, name)
 
     def matching(self, kind: Kind, key: str) -> Iterator[Object]:

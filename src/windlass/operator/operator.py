@@ -1,4 +1,4 @@
-"""The operator process, which connects caches, leader election, controller, health and metrics."""
+"""The operator process: connects caches, leader election, controller, health and metrics."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from windlass.operator.pods.runtime import PodRuntime
 from windlass.operator.prometheus import Counts, OperatorCollector, counted, exposition
 
 WORKERS = 4
-_PATIENCE = 60.0  # seconds that running reconciliations may take to finish when the operator stops
+_PATIENCE = 60.0  # seconds for running reconciliations to finish when the operator stops
 
 _log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class Operator:
         self.counts = Counts()
         connection = counted(connection, self.counts)
         self._on_trouble = on_trouble
-        self._reported: set[str] = set()  # the errors since all watchers last worked
+        self._reported: set[str] = set()  # the errors reported since all watchers last worked
         self._recorder = EventRecorder(connection)
         self.jobs = JobObjectStore(
             connection, namespaces, recorder=self._recorder, counts=self.counts,
@@ -110,7 +110,7 @@ class Operator:
         return Controller(self.jobs, self.pods, workers=self._workers)
 
     def _start_term(self) -> None:
-        """Start to lead, once the caches contain all changes of the previous leader."""
+        """Start to lead as soon as the caches contain all of the previous leader's changes."""
         self._term, self._has_started = threading.Event(), False
         self._term_thread = threading.Thread(target=self._run_term, args=(self._term,), name="term")
         self._term_thread.start()
@@ -118,7 +118,7 @@ class Operator:
     def _run_term(self, over: threading.Event) -> None:
         """Refresh the caches and start a controller.
 
-        This runs in its own thread, so that the lease is renewed at the same time.
+        This method runs in its own thread, so that the lease can be renewed at the same time.
         """
         if self._election is not None:
             for cache in (self.jobs.cache, self.pods.cache):  # in the same order as in `run`
@@ -145,7 +145,7 @@ class Operator:
         controller.stop(_PATIENCE)
 
     def _report_trouble(self, error: WindlassError | None) -> None:
-        """Report an error only once until all watchers work again."""
+        """Report an error once. It is not repeated until all watchers have worked again."""
         if error is None:
             if self._reported and all(watcher.trouble is None for watcher in self._watchers()):
                 self._reported.clear()
@@ -160,7 +160,7 @@ class Operator:
         return (503, f"{problem}\n") if problem else (200, "ok\n")
 
     def _part_health(self) -> Iterator[PartHealth]:
-        """Yield the health of every thread that must be running now."""
+        """Yield the health of every thread that should be running now."""
         for watcher in self._watchers():
             part = f"the watch of {_watched(watcher)}"
             yield PartHealth(part=part, has_died=watcher.has_died, silence=watcher.silence)

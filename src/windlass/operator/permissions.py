@@ -1,4 +1,4 @@
-"""The permissions that the operator's account needs. Checks and manifests use this table."""
+"""The table of permissions that the operator's account needs. Checks and manifests use it."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ OF_JOBS: tuple[PermissionRule, ...] = (
     ),
     PermissionRule(resource="events", verbs=("create",), why="posting events of jobs"),
 )
-"""Required in every namespace of the operator."""
+"""Permissions required in every namespace that the operator watches."""
 
 HELPFUL: tuple[PermissionRule, ...] = (
     PermissionRule(
         resource="events", verbs=("list",), why="reporting why volumes of pods cannot be mounted"
     ),
 )
-"""Optional in every namespace. Without them, some causes of waiting pods are not reported."""
+"""Permissions that are optional in every namespace, and help to explain why pods wait."""
 
 OF_LEASE: tuple[PermissionRule, ...] = (
     PermissionRule(
@@ -57,7 +57,7 @@ OF_LEASE: tuple[PermissionRule, ...] = (
         why="electing one of several instances as the leader",
     ),
 )
-"""Required in the namespace of the lease."""
+"""Permissions required in the lease's namespace."""
 
 
 OF_DEFINITIONS = PermissionRule(
@@ -66,12 +66,13 @@ OF_DEFINITIONS = PermissionRule(
     verbs=("get", "create", "update"),
     why="installing and updating the definitions of jobs",
 )
-"""Required in the whole cluster by the account that installs, not by the operator."""
+"""The cluster-wide permission that the installing account, not the operator, requires."""
 
 
 def check_may_install(connection: Connection, needed: Mapping[str, Collection[str]]) -> None:
     """Raise an error that names all permissions that the account lacks for the installation."""
-    # A permission may be limited to one name. A definition that does not exist yet has no name.
+    # Permissions may be limited to one object name. Permission to create may not, because the
+    # object does not exist yet.
     required = {
         msgspec.structs.replace(permission, name="" if permission.verb == "create" else name)
         for name, verbs in needed.items()
@@ -131,7 +132,7 @@ def missing_help(connection: Connection, namespaces: Sequence[str]) -> list[Perm
 
 
 def listed(missing: Sequence[Permission]) -> str:
-    """Return one line per resource, with the verbs that are missing for it.
+    """List the missing verbs as a text that has one line per resource.
 
     >>> print(
     ...     listed(
@@ -154,7 +155,7 @@ def listed(missing: Sequence[Permission]) -> str:
 
 
 def grant_command(account: str, namespaces: Sequence[str], lease_namespace: str) -> str:
-    """Return the command by which an administrator grants the permissions.
+    """Return the command with which an administrator grants the operator's permissions.
 
     >>> grant_command("ada", ["lab"], "")
     'windlass operator rights --account ada --namespace lab --alone | kubectl apply -f -'
@@ -167,7 +168,7 @@ def grant_command(account: str, namespaces: Sequence[str], lease_namespace: str)
 
 
 def grants(account: str, namespaces: Sequence[str], lease_namespace: str) -> list[dict[str, Any]]:
-    """Return manifests of roles with all permissions of the operator.
+    """Return manifests of roles that contain all of the operator's permissions.
 
     The manifests also bind the roles to an account.
     """
@@ -185,7 +186,7 @@ def grants(account: str, namespaces: Sequence[str], lease_namespace: str) -> lis
 
 
 def _of_the_cluster(manifest: dict[str, Any]) -> dict[str, Any]:
-    """Return a role or a role binding converted to its cluster-wide kind."""
+    """Convert a role or role binding to its cluster-wide kind."""
     metadata = {"name": manifest["metadata"]["name"]}
     changed = {**manifest, "kind": f"Cluster{manifest['kind']}", "metadata": metadata}
     if "roleRef" in manifest:

@@ -1,4 +1,4 @@
-"""The metrics of the operator in the text format of Prometheus."""
+"""The operator's metrics, in the Prometheus text format."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Counts:
             self._requests[method] += 1
 
     def add(self, transition: str, namespace: str, kind: str, number: int = 1) -> None:
-        """Count a transition of jobs, such as `CREATED`."""
+        """Count `number` transitions of jobs, such as `CREATED`."""
         with self._lock:
             self._jobs[transition, namespace, kind] += number
 
@@ -121,7 +121,7 @@ class OperatorCollector(Collector):
 
 
 def exposition(collector: Collector) -> str:
-    """Return the text that a scrape gets from a collector."""
+    """Return the text that a Prometheus scrape gets from a collector."""
     registry = CollectorRegistry()
     registry.register(collector)
     return generate_latest(registry).decode()
@@ -129,17 +129,17 @@ def exposition(collector: Collector) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class CountedConnection(Connection):
-    """A connection that reports the HTTP method of every request."""
+    """A connection that passes the HTTP method of every request to `on_request`."""
 
     on_request: Callable[[str], None]
 
     def open(self, method: str, path: str, body: Any = None, **more: Any) -> Any:
-        """Report the method, then send the request."""
+        """Report the method to `on_request` and then send the request."""
         self.on_request(method)
         return super().open(method, path, body, **more)
 
 
 def counted(connection: Connection, counts: Counts) -> Connection:
-    """Return a copy of the connection that counts its requests."""
+    """Return a copy of a connection that counts its requests in `counts`."""
     values = {field.name: getattr(connection, field.name) for field in fields(connection)}
     return CountedConnection(**values, on_request=counts.add_request)

@@ -1,4 +1,4 @@
-"""The launch file, the state file and the exit record of one attempt of a replica.
+"""Reads and writes an attempt's launch file, state file and exit record.
 
 All files are validated when they are read.
 """
@@ -60,15 +60,15 @@ class ExitRecord(msgspec.Struct):
     ended: _Time | None = None
 
 
-_LARGEST_RECORD = 1 << 20  # bytes of a state or exit record
-_LONGEST_TEXT = 1000  # characters of an attempt's message
+_LARGEST_RECORD = 1 << 20  # the most bytes in a state or exit record
+_LONGEST_TEXT = 1000  # the most characters in an attempt's message
 _UNREADABLE = ExitRecord(reason="Lost", message="its exit record is damaged")
 
 
 class AttemptFiles:
-    """The files of one attempt of a replica.
+    """The files of one attempt.
 
-    Subclasses add the machine or the pod on which the attempt runs.
+    Subclasses add the machine or pod on which the attempt runs.
     """
 
     def __init__(self, uid: str, replica: ReplicaId, path: Path) -> None:
@@ -80,17 +80,17 @@ class AttemptFiles:
 
     @property
     def name(self) -> str:
-        """The key of the replica in the job's addresses, such as "worker-0"."""
+        """The replica's key in the job's addresses, such as "worker-0"."""
         return f"{self.replica.role}-{self.replica.index}"
 
     @property
     def node(self) -> str:
-        """The name of the machine on which the attempt runs, or "" if the name is not known."""
+        """The name of the machine on which the attempt runs, or "" if it is not known."""
         return ""
 
     @property
     def address(self) -> str:
-        """The address at which other replicas of the job reach this replica."""
+        """The address at which the job's other replicas reach this replica."""
         return ""
 
     @property
@@ -106,13 +106,13 @@ class AttemptFiles:
     def was_requested(self) -> bool:
         """Whether the attempt was requested.
 
-        A requested attempt has a launch file or an exit record.
+        Every requested attempt has a launch file or an exit record.
         """
         return exists(self.path / paths.LAUNCH) or self.has_ended
 
     @property
     def was_begun(self) -> bool:
-        """Whether a supervisor ever started. Without a supervisor, the attempt has no process."""
+        """Whether a supervisor ever started. Without a supervisor, an attempt has no process."""
         return exists(self.path / paths.STATE)
 
     def launch(self) -> dict[str, Any] | None:
@@ -126,7 +126,7 @@ class AttemptFiles:
         """Return whether the attempt belongs to the job with this uid.
 
         If the database was deleted, the directory may hold an attempt of an older job whose trial
-        has the same number.
+        had the same number.
         """
         launch = self.launch()
         return launch is None or launch["key"]["uid"] == uid
@@ -172,7 +172,7 @@ class AttemptFiles:
         )
 
     def _end(self, reason: str, message: str, ended: float) -> dict[str, Any]:
-        """Return an exit record for an attempt that can no longer write its own."""
+        """Build the exit record for an attempt that can no longer write its own."""
         started = self._state().started
         return {
             "exit_code": None,
@@ -202,6 +202,6 @@ def _as(value: object, kind: type[_T]) -> _T | None:
 
 
 def storable(text: str) -> str:
-    """Return at most 1000 characters of a text, without lone surrogates, which cannot be stored."""
+    """Shorten a text to 1000 characters and replace lone surrogates, which cannot be stored."""
     whole = text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 1]}…"
     return whole.encode("utf-8", "backslashreplace").decode()

@@ -1,7 +1,7 @@
-"""The runtimes of all backends, and one runtime that passes each call to the right backend.
+"""Passes each call to the runtime of the right backend.
 
-To add a backend, create a folder beside this file, an entry in `REMOTE_BACKENDS`, an entry in
-`model/backends.py` and an executor class in `authoring/public/executors.py`.
+To add a backend, create a folder beside this file, add an entry to `REMOTE_BACKENDS` and one to
+`model/backends.py`, and add an executor class to `authoring/public/executors.py`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class RemoteBackend(NamedTuple):
     """A backend whose runtime is created only when the first job needs it."""
 
     create: Callable[[ServerContext], ServerRuntime]
-    has_jobs: Callable[[Path], bool]  # whether jobs of a home may have objects there
+    has_jobs: Callable[[Path], bool]  # whether a home's jobs may have objects there
 
 
 def _kubernetes(server: ServerContext) -> ServerRuntime:
@@ -39,10 +39,10 @@ REMOTE_BACKENDS: Mapping[str, RemoteBackend] = {
 
 
 class Runtimes:
-    """One runtime that passes each call to the runtime of the job's backend.
+    """A runtime that passes each call to the runtime of the job's backend.
 
-    The runtime of a remote backend is created only when a job needs it, because most servers have
-    only local jobs.
+    A remote backend's runtime is created only when a job needs it, because most servers have only
+    local jobs.
     """
 
     def __init__(
@@ -62,19 +62,19 @@ class Runtimes:
                 self._created[name] = backend.create(server)
 
     def validate(self, spec: JobSpec) -> list[str]:
-        """Return the reasons why the backend of a job cannot run the job."""
+        """Return the reasons why a job's backend cannot run the job."""
         return self._runtime(spec).validate(spec)
 
     def addresses(self, job: Job, assigned: Mapping[str, str]) -> dict[str, str]:
-        """Return the address of each replica of a job for its peers."""
+        """Return the addresses at which a job's replicas reach each other."""
         return self._runtime(job.spec).addresses(job, assigned)
 
     def create(self, job: Job, replica: ReplicaId, assignment: Assignment) -> None:
-        """Start an attempt of a replica, unless it was already started."""
+        """Start a replica's attempt unless it was already started."""
         self._runtime(job.spec).create(job, replica, assignment)
 
     def delete(self, job: Job, replica: ReplicaId, grace: float) -> None:
-        """Stop an attempt. After `grace` seconds, stop it by force."""
+        """Stop an attempt, by force after `grace` seconds."""
         self._runtime(job.spec).delete(job, replica, grace)
 
     def list(self, job: Job) -> Sequence[Replica]:
@@ -82,7 +82,7 @@ class Runtimes:
         return self._runtime(job.spec).list(job)
 
     def process_of(self, job: Job, replica: ReplicaId) -> AttemptProcess:
-        """Return the devices and the process id of an attempt."""
+        """Return an attempt's devices and process id."""
         return self._runtime(job.spec).process_of(job, replica)
 
     def adopt(self, jobs: Iterable[Job]) -> None:
@@ -91,7 +91,7 @@ class Runtimes:
         for job in jobs:
             by_backend.setdefault(job.spec.backend, []).append(job)
         for name, unfinished in by_backend.items():
-            # an unknown backend means that a newer server left the jobs
+            # jobs of an unknown backend were left by a newer server
             if name == LOCAL or name in self._remote:
                 self._named(name).adopt(unfinished)
 
@@ -101,12 +101,12 @@ class Runtimes:
             runtime.give_up(job_uid)
 
     def release(self, job_uid: str) -> None:
-        """Release the addresses and other resources of a finished job, except its replicas."""
+        """Release a finished job's addresses and other resources, but not its replicas."""
         for runtime in self._all():
             runtime.release(job_uid)
 
     def watch(self, callback: Callable[[str], None]) -> None:
-        """Call `callback` with a job's uid whenever replicas of the job may have changed."""
+        """Call `callback` with a job's uid whenever the job's replicas may have changed."""
         with self._lock:
             self._on_change.append(callback)
             for runtime in self._created.values():
@@ -115,7 +115,7 @@ class Runtimes:
     def watch_trials(self, callback: Callable[[int], None]) -> None:
         """Call `callback` with the id of each trial whose log may have grown.
 
-        The method also reports trials whose agents have orders.
+        It is also called with the id of each trial whose agents have new orders.
         """
         with self._lock:
             self._on_trial.append(callback)
@@ -135,7 +135,7 @@ class Runtimes:
         return self._named(spec.backend)
 
     def _named(self, backend: str) -> ServerRuntime:
-        """The runtime of a backend. The first call for a backend creates its runtime."""
+        """Return the runtime of a backend. The first call for a backend creates its runtime."""
         with self._lock:
             runtime = self._created.get(backend)
             if runtime is None:

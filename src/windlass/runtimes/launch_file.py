@@ -1,4 +1,4 @@
-"""Builds the launch file of an attempt, which contains the instructions for its supervisor."""
+"""Builds an attempt's launch file, which contains the instructions for its supervisor."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def build_launch(
 ) -> dict[str, Any]:
     """Build the contents of `launch.json`. The architecture page "Files on disk" lists the fields.
 
-    If `is_here` is false, `home` is a path on another machine, so this function reads nothing
+    If `is_here` is false, `home` is a path on a remote machine, so this function reads nothing
     there.
     """
     spec = job.spec
@@ -101,14 +101,14 @@ def build_launch(
 
 
 def python_of(job: Job) -> str:
-    """Return the interpreter that runs a job, and for which its packages are installed."""
+    """Return the interpreter that runs a job and for which the job's packages are installed."""
     return job.spec.python.executable or sys.executable
 
 
 class _Membership(NamedTuple):
-    """The position of a replica among all replicas of its job, as environment variables."""
+    """A replica's position among all replicas of its job, as environment variables."""
 
-    rank: int | None  # None for a role that only serves the other roles
+    rank: int | None  # None if the replica's role only serves the other roles
     for_all: dict[str, str]
     for_framework: dict[str, str] = {}
     defaults: dict[str, str] = {}  # set only if the author's environment does not set them
@@ -128,7 +128,7 @@ def _membership(spec: JobSpec, replica: ReplicaId, assignment: Assignment) -> _M
     me = cluster.member(replica.role, replica.index)
     rank = cluster.rank(me)
     bearings = _bearings(rank, cluster.world_size, cluster.by_role())
-    # Several replicas with a thread per core each would compete.
+    # If each of several replicas had a thread per core, they would compete.
     is_shared = len(cluster.members) > 1
     threads = _thread_limit(max(int(resources.cpus), 1) if is_shared else resources.threads)
     try:
@@ -141,7 +141,7 @@ def _membership(spec: JobSpec, replica: ReplicaId, assignment: Assignment) -> _M
 
 
 def _in_time(ask: Callable[[], dict[str, str]]) -> dict[str, str]:
-    """Call code of another package with a time limit, because few threads serve all jobs."""
+    """Call a framework's code with a time limit, because few threads serve all jobs."""
     answer: Future[dict[str, str]] = Future()
 
     def run() -> None:
@@ -166,7 +166,7 @@ def _thread_limit(threads: int) -> dict[str, str]:
 
 
 def _names(variables: dict[str, str]) -> dict[str, str]:
-    """List the variables that this trial sets, so that its own submissions leave them out."""
+    """List the variables set for this trial, so that jobs that it submits leave them out."""
     return {GIVEN: ",".join(variables)} if variables else {}
 
 
@@ -224,7 +224,7 @@ def _own_uv() -> str:
 
 
 def _device_env(devices: tuple[int, ...], has_devices: bool) -> dict[str, str]:
-    """Return the variables that limit a replica to its own accelerators, or to none."""
+    """Return the variables that limit a replica to its assigned accelerators or to none."""
     if not devices and not has_devices:
         return {}
     visible = ",".join(map(str, devices))

@@ -12,13 +12,13 @@ from windlass.worker.common.file_reads import is_folder, list_folder
 LAUNCH = "launch.json"
 LOCK = "lock"
 STATE = "state.json"
-FACTS = "facts.json"  # facts about the machine of a remote attempt
+FACTS = "facts.json"  # facts about a remote attempt's machine
 STOP = "stop.json"
 EXIT = "exit.json"
-TAKEN_UP = "taken-up.json"  # written by the server when the agent of a remote attempt has started
+TAKEN_UP = "taken-up.json"  # written by the server once a remote attempt's agent has started
 LOG = "log"
 METRICS = "metrics"
-SHOULD_STOP = "should_stop"  # a file in the directory of the trial
+SHOULD_STOP = "should_stop"  # a file in the trial's directory
 RESULT = "result.pkl"
 RESULT_TEXT = "result.json"
 ERROR = "error.json"
@@ -26,7 +26,7 @@ ERROR_PICKLE = "error.pkl"
 
 
 def trial_dir(home: Path, trial_id: int) -> Path:
-    """The directory of a trial.
+    """Return the directory of a trial.
 
     >>> print(trial_dir(Path("/home/ada/.windlass"), 7))
     /home/ada/.windlass/trials/7
@@ -35,7 +35,7 @@ def trial_dir(home: Path, trial_id: int) -> Path:
 
 
 def replica_dir(home: Path, trial_id: int, replica: ReplicaId) -> Path:
-    """The directory of a replica. It contains `work/` and one directory per attempt.
+    """Return the directory of a replica, which contains `work/` and one directory per attempt.
 
     >>> print(replica_dir(Path("/h"), 7, ReplicaId("main", 0, 1)))
     /h/trials/7/main-0
@@ -44,7 +44,7 @@ def replica_dir(home: Path, trial_id: int, replica: ReplicaId) -> Path:
 
 
 def attempt_dir(home: Path, trial_id: int, replica: ReplicaId) -> Path:
-    """The directory of one attempt. The log of the attempt is `attempt_dir(...) / LOG`.
+    """Return the directory of an attempt. The attempt's log is `attempt_dir(...) / LOG`.
 
     >>> print(attempt_dir(Path("/h"), 7, ReplicaId("main", 0, 2)) / LOG)
     /h/trials/7/main-0/2/log
@@ -53,7 +53,7 @@ def attempt_dir(home: Path, trial_id: int, replica: ReplicaId) -> Path:
 
 
 def attempts(home: Path, trial_id: int) -> Iterator[tuple[ReplicaId, Path]]:
-    """Yield every attempt of a trial that has a directory, ordered by role, index and attempt."""
+    """Yield each of a trial's attempts that has a directory, ordered by role, index and attempt."""
     by_replica: list[tuple[ReplicaId, Path]] = []
     trial = trial_dir(home, trial_id)
     for name in list_folder(trial):
@@ -69,12 +69,12 @@ def attempts(home: Path, trial_id: int) -> Iterator[tuple[ReplicaId, Path]]:
 
 
 def _is_number(name: str) -> bool:
-    """Return whether a folder name is a number. Trials may create other folders beside attempts."""
+    """Return whether a folder name is a number. Trials may create folders beside attempts."""
     return name.isdecimal() and name.isascii() and len(name) <= 9
 
 
 def checkpoints_dir(home: Path, trial_id: int) -> Path:
-    """The directory of a trial's checkpoints, which all of its replicas and attempts share.
+    """Return the directory of a trial's checkpoints, which all replicas and attempts share.
 
     >>> print(checkpoints_dir(Path("/h"), 7))
     /h/trials/7/checkpoints
@@ -83,7 +83,7 @@ def checkpoints_dir(home: Path, trial_id: int) -> Path:
 
 
 def blob_path(home: Path, digest: str) -> Path:
-    """The path of a blob's file.
+    """Return the path of a blob's file.
 
     >>> print(blob_path(Path("/h"), "ab" * 32))  # doctest: +ELLIPSIS
     /h/blobs/ab/abab...
@@ -92,20 +92,20 @@ def blob_path(home: Path, digest: str) -> Path:
 
 
 def private_path(home: Path, uid: str) -> Path:
-    """Return the file with the private data of a trial (its environment and secrets)."""
+    """Return the path of the file that holds a trial's private data (environment and secrets)."""
     return home / "private" / uid
 
 
 def environment_dir(home: Path, digest: str) -> Path:
-    """The directory of the environment that was created for `packages=`."""
+    """Return the directory of an environment created for `packages=`."""
     return home / "envs" / digest
 
 
 def job_records_dir(home: Path) -> Path:
-    """Return the directory with the records of jobs in Kubernetes clusters. It may not exist."""
+    """Return the directory for the records of Kubernetes jobs. It may not exist."""
     return home / "pods"
 
 
 def server_file(home: Path) -> Path:
-    """Return the file that contains the address of the server."""
+    """Return the path of the file that contains the server's address."""
     return home / "server.json"

@@ -1,7 +1,7 @@
-"""The server's copy of the files of attempts that run on other machines.
+"""The server's copies of files that belong to attempts on remote machines.
 
-The directory of a remote attempt has the same layout as the directory of a local attempt. The
-launch file contains paths of the remote machine. All other files are uploads of the agent
+A remote attempt's directory has the same layout as a local attempt's. The launch file contains
+paths on the remote machine. All other files are uploads from the agent
 (`server/stores/agent_uploads.py`).
 """
 
@@ -23,9 +23,9 @@ __all__ = ["THERE", "ask_for"]
 
 
 def ask_for(home: Path, job: Job, replica: ReplicaId, assignment: Assignment) -> Path:
-    """Create the directory and the launch file of an attempt.
+    """Create the directory and launch file of an attempt.
 
-    Its agent will request the launch file.
+    The attempt's agent will request the launch file.
     """
     folder = paths.attempt_dir(home, job.trial_id, replica)
     if not exists(folder / paths.LAUNCH):
@@ -35,12 +35,12 @@ def ask_for(home: Path, job: Job, replica: ReplicaId, assignment: Assignment) ->
 
 
 def remote_launch(job: Job, replica: ReplicaId, assignment: Assignment) -> dict[str, Any]:
-    """Return the launch file of a remote attempt.
+    """Return the contents of a remote attempt's launch file.
 
-    Its paths are in the home that the agent creates.
+    Its paths refer to the home that the agent creates.
     """
     launch = build_launch(Path(THERE), job, replica, assignment, has_devices=False, is_here=False)
-    # The agent replaces these fields, because they are paths of the author's machine.
+    # The agent replaces these fields, because they are paths on the author's machine.
     filled_in: dict[str, Any] = {
         "python": "python3",
         "extra_paths": [],

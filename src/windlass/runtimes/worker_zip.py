@@ -1,6 +1,6 @@
-"""Builds the zip files for machines on which Windlass is not installed.
+"""Builds zip files for machines on which Windlass is not installed.
 
-One zip file contains the worker, and the other the package that user programs import.
+One zip file contains the worker, and the other contains the package that user programs import.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import windlass
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # a fixed date, so that equal files always give equal bytes
 
-# The program unpacks its own zip file, because supervisor and bootstrap are started by file name.
-# This code follows the source of `worker.agent.unpack_zip`.
+# The zip file unpacks itself, because the supervisor and the bootstrap are started by file name.
+# This code is put after the source of `worker.agent.unpack_zip`.
 _MAIN = """
 import sys
 
@@ -34,10 +34,10 @@ main()
 
 @functools.cache
 def worker_zip() -> bytes:
-    """Return a zip file that Python can run: `python worker.zip` runs one attempt.
+    """Return the zip file that runs one attempt: `python worker.zip`.
 
     Environment variables select the attempt. The zip file contains the package `worker` and
-    cloudpickle, and needs nothing but Python.
+    cloudpickle and needs nothing but Python.
     """
     import cloudpickle
 

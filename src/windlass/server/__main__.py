@@ -1,8 +1,8 @@
 """The embedded server as a program: `python __main__.py HOME READY_FD PATH...`.
 
 A client that finds no server starts this program with the client's own import paths. These paths
-come last in `sys.path`, so that a `queue.py` in the user's project cannot shadow a module of the
-server.
+come last in `sys.path`, so that a `queue.py` in the user's project cannot shadow a module that the
+server imports.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 
 
 def main() -> int:
-    """Run the server of a home directory until a signal stops it."""
+    """Run the server for a home directory until a signal stops it."""
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [path for path in sys.path if path and os.path.abspath(path) != here]
     sys.path += [path for path in sys.argv[3:] if path not in sys.path]
@@ -29,7 +29,7 @@ def main() -> int:
 
 
 def _load_own_package(folder: str) -> None:
-    """Make `import windlass` load the package of this file, even if another copy is importable."""
+    """Make `import windlass` load the package that contains this file, not some other copy."""
     spec = spec_from_file_location(
         "windlass", os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
     )

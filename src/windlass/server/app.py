@@ -1,4 +1,4 @@
-"""The ASGI application, which authenticates requests, routes them, and documents its routes."""
+"""The ASGI application, which authenticates and routes requests and documents its routes."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ _ROUTE_MODULES = (
 
 
 def create_app(services: Services, token: str, hosts: frozenset[str] = LOOPBACK) -> App:
-    """Create the ASGI application of a server that accepts requests for `hosts`."""
+    """Create the ASGI application for a server that accepts requests for the host names `hosts`."""
     return Guard(_App(services), TokenAuthenticator(token), hosts)
 
 
 class _App:
-    """Finds the route of a request, and sends the route's response or an error response."""
+    """Finds a request's route and sends the route's response or an error response."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -87,9 +87,9 @@ class _App:
 
 
 def openapi_document() -> dict[str, Any]:
-    """Return the OpenAPI document of all routes.
+    """Return the OpenAPI document for all routes.
 
-    The HTTP reference of the docs uses this document, too.
+    The HTTP reference in the docs is also made from it.
     """
     from windlass.server.web.openapi import build_document
 

@@ -1,4 +1,4 @@
-"""Errors that every layer of the server may raise or recognize."""
+"""Errors that any layer of the server may raise or recognize."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HOW_TO_FREE_SPACE = (
 
 
 class MissingBlobs(WindlassError):
-    """Raised when the server lacks blobs that a request refers to. The client then uploads them."""
+    """Raised if the server lacks blobs that a request refers to. The client then uploads them."""
 
     code = "missing_blobs"
 
@@ -24,7 +24,7 @@ class MissingBlobs(WindlassError):
 
 
 class NoSpace(WindlassError):
-    """Raised when the disk has too little free space."""
+    """Raised if the disk has too little free space."""
 
     code = "no_space"
 

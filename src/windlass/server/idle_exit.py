@@ -1,6 +1,6 @@
-"""Ends the embedded server when nobody has needed it for a while. The next client starts another.
+"""Ends the embedded server after a while without use. The next client starts a new server.
 
-A server that listens for other machines stays, because their clients cannot start it.
+A server that also listens for other machines keeps running, because their clients cannot start it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DEFAULT = 3600.0  # seconds
 
 
 def read_limit() -> float | None:
-    """Return after how many idle seconds the server exits, or None if it stays."""
+    """Return the number of idle seconds after which the server exits, or None if it never does."""
     text = os.environ.get(VARIABLE, "")
     if text == NEVER or (not text and os.environ.get(LISTEN)):
         return None
@@ -41,20 +41,20 @@ def read_limit() -> float | None:
 async def exit_when_idle(
     services: Services, connections: OpenConnections, limit: float, leave: Callable[[], None]
 ) -> None:
-    """Call `leave` after `limit` seconds without a request, an open stream and unfinished work."""
+    """Call `leave` after `limit` seconds without requests, open streams or unfinished work."""
     while True:
         left = services.last_activity + limit - time.monotonic()
         if left > 0:
             await asyncio.sleep(left)
         elif connections.is_any_busy or await asyncio.to_thread(services.has_work):
-            await asyncio.sleep(limit)  # their end is an activity
+            await asyncio.sleep(limit)  # the end of the work counts as activity
         else:
             leave()
             return
 
 
 def start_successor() -> None:
-    """Start another server of this home, for a trial that was submitted while this one ended."""
+    """Start a new server for this home, because a trial was submitted while this server ended."""
     ignored = os.open(os.devnull, os.O_WRONLY)
     os.set_inheritable(ignored, True)
     program, home, _, *paths = sys.argv

@@ -1,4 +1,4 @@
-"""The server's log file, `server.log`. Its size is limited, even if an error repeats forever."""
+"""The server's log file, `server.log`. Its size is limited even if an error repeats forever."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import time
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
-_LARGEST = 10 << 20  # bytes of the current file; the one older file has at most the same size
-_OFTEN = 20  # entries of one kind that are written per `_PERIOD`
+_LARGEST = 10 << 20  # bytes in the current file; the previous file has at most the same size
+_OFTEN = 20  # the most entries of one kind to write per `_PERIOD`
 _PERIOD = 60.0
 _MOST_KINDS = 1000
 
 
 def open_log(path: Path, largest: int = _LARGEST) -> None:
-    """Write the log records of this process to a file."""
+    """Write this process's log records to a file."""
     handler = _LogFile(path, maxBytes=largest, backupCount=1, encoding="utf-8")
     handler.addFilter(RepetitionFilter())
     logging.basicConfig(
@@ -27,8 +27,8 @@ def open_log(path: Path, largest: int = _LARGEST) -> None:
 class _LogFile(RotatingFileHandler):
     """A log file that is replaced when it is full.
 
-    If standard output or standard error is the old file, it is redirected to the new file. A crash
-    or a child process writes to these descriptors.
+    If standard output or standard error refers to the old file, it is redirected to the new file,
+    because crashes and child processes write to these descriptors.
     """
 
     def doRollover(self) -> None:
@@ -50,15 +50,14 @@ def _is_open_file(fd: int, path: str) -> bool:
 class RepetitionFilter(logging.Filter):
     """Drops log entries that repeat too often, and logs how many were dropped.
 
-    Entries that come from the same line of source code count as repetitions, even if their texts
-    differ.
+    Entries from the same line of source code count as repetitions even if their texts differ.
     """
 
     def __init__(self, often: int = _OFTEN, period: float = _PERIOD) -> None:
         super().__init__()
         self._often = often
         self._period = period
-        self._counts: dict[tuple[str, int], tuple[float, int]] = {}  # start of the period, entries
+        self._counts: dict[tuple[str, int], tuple[float, int]] = {}  # the period's start, entries
 
     def filter(self, record: logging.LogRecord) -> bool:
         kind = (record.pathname, record.lineno)

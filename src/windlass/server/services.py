@@ -1,4 +1,4 @@
-"""The `Services` object, which holds every part of the server that the API uses."""
+"""The `Services` object, which holds all parts of the server that the API uses."""
 
 from __future__ import annotations
 
@@ -65,27 +65,27 @@ class Services:
     hub: Hub
     leases: ExperimentLeases
     runtime: ServerRuntime
-    nudge_path: str  # the socket for short notifications from trials; `server.json` has its path
+    nudge_path: str  # the path, also in `server.json`, of the socket for notifications from trials
     admission: AdmissionQueue
     waits: TrialWaits
     controller: Controller
     capacity: Capacity
     started: float
     url: str = ""
-    # URLs for other machines; empty if the server listens on loopback only.
+    # The URLs for other machines. Empty if the server listens on loopback only.
     urls: tuple[str, ...] = ()
     moving: asyncio.Lock = field(default_factory=asyncio.Lock)  # serializes moves in the queue
-    # Tasks that go on after their requests.
+    # Tasks that continue after their requests.
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     last_activity: float = field(default_factory=time.monotonic)
 
     def note_activity(self) -> None:
-        """Note that a client or a trial needed the server just now. Thread-safe."""
+        """Record that a client or trial needed the server just now. Thread-safe."""
         self.last_activity = time.monotonic()
 
     def has_work(self) -> bool:
-        """Return whether a trial of this home runs, waits for capacity or is being stopped."""
+        """Return whether any of this home's trials runs, waits for capacity or is being stopped."""
         return self.identity.original is None and self.trials.has_unsettled()
 
     def refuse_in_copy(self) -> None:

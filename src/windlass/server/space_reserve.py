@@ -1,8 +1,8 @@
 """A reserve of disk space that lets the server delete trials even on a full disk.
 
-A deletion needs disk space, because its database transaction is written before any file is deleted.
-On a full disk, the server first deletes the reserve and then repeats the deletion. The server
-recreates the reserve once there is enough space.
+Deleting trials needs disk space, because the database transaction is written before any file is
+deleted. On a full disk, the server first deletes the reserve and then repeats the deletion of the
+trials. It recreates the reserve once there is enough space.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from windlass.worker.common.free_space import allocate, is_full
 
 _SIZE = 16 << 20  # bytes; on a small disk, a twentieth of the disk
-_FILES = 16  # empty files; each one holds an inode for a file system that runs out of inodes
+_FILES = 16  # empty files that reserve inodes, because a file system may run out of inodes
 _NEEDED = 1 << 20  # bytes that a server needs to start
 _log = logging.getLogger("windlass")
 
@@ -24,8 +24,9 @@ _log = logging.getLogger("windlass")
 class SpaceReserve:
     """The folder `reserve` of a home.
 
-    It holds one large file, which takes space, and empty files, which take inodes. The environment
-    variable `WINDLASS_SPACE_RESERVE` sets the size in bytes; 0 turns the reserve off.
+    It contains one large file, which takes up space, and empty files, which take up inodes. The
+    environment variable `WINDLASS_SPACE_RESERVE` sets the size in bytes. The value 0 turns the
+    reserve off.
     """
 
     def __init__(self, home: Path) -> None:

@@ -76,19 +76,19 @@ from windlass.worker.common.lock_holder import describe_process, find_holder
 from windlass.worker.common.process_identity import process_identity
 
 _LOCK_PATIENCE = 15
-_LINKED_LOCK_PATIENCE = 2  # probably the server of another home holds the lock and will not exit
+_LINKED_LOCK_PATIENCE = 2  # another home's server probably holds the lock and will not exit
 _START_PATIENCE = 5.0
 _HOME_CHECK = 5.0
-_INSTALL = 3.0  # seconds that a new installation over the old one may take
+_INSTALL = 3.0  # seconds that reinstalling the package may take
 _OPEN_FILES = 16_384
 _log = logging.getLogger("windlass")
 
 
 def serve_home(path: str, ready_fd: int, launchers: Launchers) -> int:
-    """Run the server of a home until a signal stops it. Write "ready" or an error to `ready_fd`."""
+    """Run a home's server until a signal stops it. Write "ready" or an error to `ready_fd`."""
     os.umask(0o077)
-    # Threads switch more often than every 5 ms, the default. So a thread that reconciles a job does
-    # not delay a response.
+    # Threads switch more often than by default (every 5 ms), so that a thread that reconciles a job
+    # does not delay a response.
     sys.setswitchinterval(0.0005)
     ready = _Ready(ready_fd)
     try:
@@ -109,7 +109,7 @@ def serve_home(path: str, ready_fd: int, launchers: Launchers) -> int:
             return 1
         SpaceReserve(home.path).release_if_full()
         asyncio.run(_serve(home, ready, lock, launchers, OpenConnections(most_files)))
-    except Exception as error:  # noqa: BLE001 -- the process that waits on `ready_fd` gets the error
+    except Exception as error:  # noqa: BLE001 -- the process that reads `ready_fd` gets the error
         _log.exception("the server ends")
         fault = to_fault(error, home.path)
         is_explained = fault.code != "server"
@@ -120,7 +120,7 @@ def serve_home(path: str, ready_fd: int, launchers: Launchers) -> int:
 
 
 class _Ready:
-    """A pipe to the process that started the server. The pipe carries one message."""
+    """A pipe that carries a single message to the process that started the server."""
 
     def __init__(self, fd: int) -> None:
         self._fd: int | None = fd
@@ -133,7 +133,7 @@ class _Ready:
         try:
             os.write(fd, text.encode())
         except BrokenPipeError:
-            pass  # the process that started the server has exited; other clients may still come
+            pass  # the process that started the server has exited, but other clients may come
         os.close(fd)
 
 
@@ -147,14 +147,14 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         for listener in sockets or ():
-            # uvicorn has one `backlog` setting for two limits: how many connections wait in the
+            # uvicorn uses one `backlog` setting for two limits: how many connections wait in the
             # kernel, and how many the event loop accepts at once. Only the second limit should be
             # low.
             listener.listen(BACKLOG)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 -- uvicorn's
-        # Do not call uvicorn's own method. It raises the signal again before the code after `serve`
-        # has cleaned up.
+        # Do not call uvicorn's own method, because it raises the signal again before the code after
+        # `serve` has cleaned up.
         self._hub.close()
         self.should_exit = True
 
@@ -183,7 +183,7 @@ async def _serve(
         lifespan="off",
         log_config=None,
         access_log=False,
-        proxy_headers=False,  # because clients connect directly
+        proxy_headers=False,  # clients connect directly
         timeout_keep_alive=120,
         timeout_graceful_shutdown=5,
         server_header=False,
@@ -196,7 +196,7 @@ async def _serve(
     _announce(home, services, own_socket)
     _log.info("serving %s at %s, version %s", home.path, services.url, __version__)
     ready.say("ready")
-    # First announce the socket for notifications from trials, then read pending reports. So no
+    # Announce the socket for notifications from trials before reading pending reports, so that no
     # report is lost in between.
     catching_up = asyncio.create_task(asyncio.to_thread(_catch_up, home, services))
     watching = [asyncio.create_task(_leave_when_homeless(server, home, services, own_socket, lock))]
@@ -235,16 +235,17 @@ async def _serve(
 
 
 def _protocol(open_connections: OpenConnections) -> type[asyncio.Protocol]:
-    # A function suffices, because uvicorn only calls the class.
+    # A function is enough, because uvicorn only calls the class.
     return cast("type[asyncio.Protocol]", partial(Connection, open_connections=open_connections))
 
 
 async def _leave_when_homeless(
     server: _Server, home: Home, services: Services, own_socket: OwnSocket, lock: int
 ) -> None:
-    """Shut down when the home directory is deleted or replaced. Restore a lost server file.
+    """Shut down when the home directory is deleted or replaced, and restore a lost server file.
 
-    If the socket is gone, clients cannot find this server, and the next client starts a new one.
+    Also shut down if the socket is gone, because clients cannot find this server and the next
+    client starts a new one.
     """
     while _is_held(home, lock, own_socket.path):
         try:
@@ -267,13 +268,13 @@ async def _leave_when_homeless(
 
 
 async def _returns() -> bool:
-    """Return whether the code of this server comes back: it may be installed again just now."""
+    """Return whether this server's code reappears soon, as it does during a reinstallation."""
     await asyncio.sleep(_INSTALL)
     return has_code()
 
 
 def _is_held(home: Home, lock: int, own_socket: str) -> bool:
-    """Return whether the home still has its socket and the lock file that this process locked."""
+    """Return whether the home still has its socket and the lock file locked by this process."""
     try:
         is_own = os.path.samestat(os.stat(home.server_lock), os.fstat(lock))
         return is_own and exists(own_socket)
@@ -380,7 +381,7 @@ def _assemble(
 
 
 def _publish_points(hub: Hub) -> Callable[[int, int], None]:
-    """Return a function that notifies the streams of a trial and of its experiment."""
+    """Return a function that notifies the streams of a trial and of the trial's experiment."""
 
     def publish(trial_id: int, experiment_id: int) -> None:
         hub.publish(trial_id)
@@ -390,7 +391,7 @@ def _publish_points(hub: Hub) -> Callable[[int, int], None]:
 
 
 def _catch_up(home: Home, services: Services) -> None:
-    """Finish the work of a killed server: read pending reports, and write pending stop requests."""
+    """Finish a killed server's work: read pending reports and write pending stop requests."""
     if services.identity.is_copy:
         return
     try:
@@ -426,7 +427,7 @@ def _announce(home: Home, services: Services, own_socket: OwnSocket) -> None:
 
 
 def _describe_lock(home: Home) -> str:
-    """Return an error message that names the process that holds the lock of the home."""
+    """Return an error message that names the process that holds the home's lock."""
     holder = describe_process(find_holder(home.server_lock))
     if _is_hard_link(home.server_lock):
         return (
@@ -441,7 +442,7 @@ def _is_hard_link(path: Path) -> bool:
 
 
 def _lock(home: Home) -> int | None:
-    """Lock the home. Wait for an old server to exit. Return None if it does not exit in time."""
+    """Lock the home, waiting for an old server to exit. Return None if it does not exit in time."""
     fd = os.open(home.server_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def give_up(*_: object) -> None:
@@ -461,7 +462,7 @@ def _lock(home: Home) -> int | None:
 
 
 def _allow_many_files() -> int:
-    """Raise the limit of open files, which the client's process may have set low.
+    """Raise the open-file limit, which the client's process may have set low.
 
     Return the new limit.
     """

@@ -1,1 +1,1 @@
-"""The connection to a cluster's API, with logins, retries, watches and kinds of objects."""
+"""The connection to a cluster's API, including logins, retries, watches and object kinds."""

@@ -8,7 +8,7 @@ from windlass.model.errors import Unsupported
 
 
 def load_kubernetes() -> Any:
-    """Return the package `kubernetes` with its modules `client` and `config` imported."""
+    """Return the package `kubernetes` after importing its modules `client` and `config`."""
     try:
         import kubernetes.client
         import kubernetes.config

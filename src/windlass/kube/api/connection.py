@@ -1,8 +1,8 @@
 """Opens a connection to a cluster, and chooses its address, account and namespace.
 
 Windlass uses the first of these that exists: the arguments, the stored login
-(`kube/api/stored_login.py`), the files of `KUBECONFIG`, `~/.kube/config`, and the account of the
-pod in which this process runs.
+(`kube/api/stored_login.py`), the files named in `KUBECONFIG`, `~/.kube/config`, and the service
+account of the pod in which this process runs.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ _AS_IT_WAS = (
     "restart it: windlass server stop"
 )
 
-_READ_AGAIN = 2  # how often to read files again that changed during the read
+_READ_AGAIN = 2  # how often to reread files that changed during the read
 _POD_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Connection:
-    """A connection to one cluster with one account.
+    """A connection to a cluster, using one account.
 
     `api` is the `kubernetes.client.ApiClient`, which several threads may use at the same time.
     """
@@ -62,7 +62,7 @@ class Connection:
     server: str  # the address of the API
     namespace: str  # the default namespace
     account: str  # the account, as far as it is known without a request
-    source: str  # a description of where this configuration is from, for messages
+    source: str  # a description of the configuration's origin, for messages
     home: Home = field(repr=False)
     stamp: Stamp | None = field(repr=False, default=None)
     files: Mapping[str, Stamp | None] = field(repr=False, default_factory=dict)
@@ -81,7 +81,7 @@ class Connection:
         """Send a request and return the response as plain JSON.
 
         Raises `KubernetesError` if the cluster refuses the request. If the API server is busy, the
-        request is repeated, unless `once` is true.
+        request is repeated unless `once` is true.
 
         `connection.request("GET", "/api/v1/namespaces/lab/pods")["items"]`
         """
@@ -110,7 +110,8 @@ class Connection:
     ) -> Any:
         """Send a request and return the response without reading its body.
 
-        Read the body with `.response.stream()` or `.read()`. A timeout of None waits for ever.
+        Read the body with `.response.stream()` or `.read()`. If the timeout is None, the request
+        waits forever.
         """
         headers = {"Accept": "application/json"}
         if body is not None:
@@ -136,7 +137,7 @@ class Connection:
 
     @cached_property
     def address(self) -> str:
-        """A text that identifies the cluster, even if another cluster has used the same address."""
+        """A text that identifies the cluster even if an earlier one had the same address."""
         file = self.api.configuration.ssl_ca_cert if self.is_trusted else None
         try:
             authority = Path(file).read_bytes() if file else b""
@@ -175,10 +176,10 @@ def connect(
 ) -> Connection:
     """Return a connection to the configured cluster. No request is sent yet.
 
-    `context` is the name of a context in the kubeconfig file, and `config_file` is the path of such
-    a file. If a file changes while it is read, it is read again, because the result may mix old and
-    new contents. A login program must finish within `login_seconds()` and within `login_within`
-    seconds.
+    `config_file` is the path of a kubeconfig file, and `context` is the name of a context in it. If
+    a file changes while it is read, it is read again, because the result may mix old and new
+    contents. A login program must finish within `login_within` seconds and within
+    `login_seconds()`.
     """
     home = home or Home.find()
     login_within = min(login_within, login_seconds())
@@ -210,13 +211,13 @@ def connection_settings(home: Home) -> Hashable:
 
 
 def connect_with(login: Login, namespace: str | None = None) -> Connection:
-    """Return a connection that uses a login, without a request that verifies the login."""
+    """Return a connection that uses a login. No request is sent, so the login is not verified."""
     files = _stamps(_config_files(login))
     return _connected(login, None, namespace, Home.find(), None, files, login_seconds())
 
 
 def _config_files(login: Login | None) -> list[str]:
-    """The kubeconfig files that the connection uses, or an empty list if it uses another source."""
+    """Return the kubeconfig files that a connection uses, or an empty list if it uses none."""
     if isinstance(login, TokenLogin):
         return []
     named = login.path if login else os.environ.get("KUBECONFIG")
@@ -263,7 +264,7 @@ def _connected(
 
 @dataclass(frozen=True)
 class _ConfigurationSource:
-    """The origin of a connection's configuration, with its account and its namespace."""
+    """The origin of a connection's configuration, and the account and namespace found there."""
 
     source: str
     account: str
@@ -310,8 +311,8 @@ def _from_config_file(
     context: str | None,
     login_within: float,
 ) -> _ConfigurationSource:
-    """Fill in a client configuration from one or several kubeconfig files."""
-    from windlass.kube.api.kubeconfig import load_files  # which needs the client
+    """Fill in a client configuration from one or more kubeconfig files."""
+    from windlass.kube.api.kubeconfig import load_files  # this module needs the client
 
     config, paths = kubernetes.config, os.pathsep.join(files)
     if not any(map(os.path.exists, files)):
@@ -355,7 +356,7 @@ def _unusable(paths: str, why: str) -> KubernetesError:
 
 
 def _from_pod(kubernetes: Any, configuration: Any) -> _ConfigurationSource:
-    """Fill in a client configuration with the service account of the pod in which we run."""
+    """Fill in a client configuration from the service account of the pod in which we run."""
     try:
         kubernetes.config.load_incluster_config(client_configuration=configuration)
     except kubernetes.config.ConfigException as error:
@@ -380,9 +381,9 @@ def _never_prompt() -> None:
 
 
 def _account_of_token(configuration: Any) -> str:
-    """Return the account of a token if the token is a JWT that contains the account, else "".
+    """Return the account named in a token, or "" if the token names no account.
 
-    Tokens of service accounts contain it.
+    Service account tokens are JWTs that name the account.
 
     >>> from types import SimpleNamespace as Of
     >>> claims = base64.urlsafe_b64encode(b'{"sub": "system:serviceaccount:lab:ada"}').decode()
@@ -401,7 +402,7 @@ def _account_of_token(configuration: Any) -> str:
 
 
 def _namespace_of_account(account: str) -> str:
-    """The namespace of a service account, or "" for the account of a person.
+    """Return the namespace of a service account, or "" for a personal account.
 
     >>> _namespace_of_account("system:serviceaccount:lab:ada"), _namespace_of_account("ada")
     ('lab', '')

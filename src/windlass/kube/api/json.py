@@ -1,7 +1,7 @@
 """Parses JSON responses, even if they contain deeply nested data.
 
-Users can put any data into objects. Python's parser fails on data that is nested too deeply. Such
-data is omitted, so that one object does not make all others unreadable.
+Users can put arbitrary data into objects, and Python's parser fails on data that is nested too
+deeply. Such data is omitted, so that one object does not make all other objects unreadable.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def read(data: bytes) -> Any:
 
 
 def without_depths(data: bytes, deepest: int = DEEPEST) -> bytes:
-    """Return the same text, with null in place of all values below a number of nesting levels.
+    """Return the JSON text with null in place of all values nested deeper than `deepest` levels.
 
     >>> without_depths(b'{"a": {"b": [{"c": "}"}, 1]}, "d": 2}', deepest=2)
     b'{"a": {"b": null}, "d": 2}'

@@ -1,8 +1,8 @@
 """Reads kubeconfig files with the official Kubernetes client.
 
 Like the client, this module is imported only inside functions. Windlass runs login programs itself
-(`login_commands.py`). The client would wait for them for ever, both when it connects and in any
-later request that finds an expired credential.
+(`login_commands.py`). The client itself would wait for them without a time limit, both when it
+connects and in any later request that finds an expired credential.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from windlass.kube.api.login_commands import LoginFailed, run_login_command
 from windlass.kube.api.shared_attempt import SharedAttempt
 from windlass.model.errors import KubernetesError
 
-_NEVER = "Never"  # the `interactiveMode` of programs that need no terminal
+_NEVER = "Never"  # the `interactiveMode` of programs that never use a terminal
 _OWN_EXTENSION = (
-    "client.authentication.k8s.io/exec"  # the cluster extension that login programs get
+    "client.authentication.k8s.io/exec"  # the cluster extension that is passed to login programs
 )
 
 
@@ -77,10 +77,10 @@ class _Loader(KubeConfigLoader):  # type: ignore[misc]  # mypy does not analyze 
 
 
 def _run_exec_plugin(program: Any, mode: str | None, within: float) -> dict[str, Any]:
-    """Run a login program, and return the `status` of the `ExecCredential` that it prints."""
+    """Run a login program and return the `status` of the `ExecCredential` that it prints."""
     is_interactive = mode != _NEVER and _has_terminal()
     spec: dict[str, Any] = {"interactive": is_interactive}
-    if program.cluster:  # the kubeconfig file tells us to pass the cluster to the program
+    if program.cluster:  # the kubeconfig file requests that the program gets the cluster
         spec["cluster"] = _cluster_info(program.cluster.value)
     request = {"apiVersion": program.api_version, "kind": "ExecCredential", "spec": spec}
     env = {**program.env, "KUBERNETES_EXEC_INFO": json.dumps(request)}
@@ -99,7 +99,7 @@ def _run_exec_plugin(program: Any, mode: str | None, within: float) -> dict[str,
 
 
 def _has_terminal() -> bool:
-    # A server process may have closed these streams, or may have none.
+    # A server process may have closed these streams or may have none.
     ends = (sys.stdin, sys.stdout)
     return all(end is not None and not end.closed and end.isatty() for end in ends)
 

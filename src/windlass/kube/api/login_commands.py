@@ -1,7 +1,7 @@
 """Runs the login programs that a kubeconfig file names under `exec`, with a time limit.
 
-These programs are not ours, and may wait for ever for a browser, a password or a network. When the
-time limit is over, the program and all processes that it started are killed.
+These programs are not part of Windlass and may wait forever for a browser, a password or a network.
+When the time limit is over, a program and all processes that it started are killed.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _running: set[subprocess.Popen[str]] = set()
 
 
 class LoginFailed(Exception):
-    """A login program failed.
+    """Raised if a login program failed.
 
-    The message says what the program did, and the hint how to find out why.
+    The message says what the program did, and the hint says how to find out why.
     """
 
     def __init__(self, what: str, hint: str = _SEE_MORE) -> None:
@@ -43,7 +43,7 @@ class LoginFailed(Exception):
 
 
 def login_seconds(environ: Mapping[str, str] = os.environ) -> float:
-    """Return the time limit of login programs in seconds.
+    """Return the time limit for login programs in seconds.
 
     >>> login_seconds({}), login_seconds({"WINDLASS_LOGIN_SECONDS": "90"})
     (30.0, 90.0)

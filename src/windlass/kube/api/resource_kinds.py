@@ -11,7 +11,7 @@ Object = dict[str, Any]  # a Kubernetes object as parsed JSON
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """A kind of Kubernetes objects.
+    """A kind of Kubernetes object, such as `Pod`.
 
     >>> PODS.path("lab"), PODS.path("lab", "train-0", "log"), LEASES.path()
     ('/api/v1/namespaces/lab/pods', '/api/v1/namespaces/lab/pods/train-0/log', \
@@ -33,7 +33,7 @@ class Kind(msgspec.Struct, frozen=True):
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str = "", name: str = "", part: str = "") -> str:
-        """Return the API path of this kind, of one object, or of a subresource of the object.
+        """Return the API path of this kind, of one object, or of one object's subresource.
 
         Without a namespace, the path is for all namespaces.
         """
@@ -44,7 +44,7 @@ class Kind(msgspec.Struct, frozen=True):
         return "/".join(step for step in steps if step)
 
     def named(self, obj: Object) -> Object:
-        """Return an object with `apiVersion` and `kind`, which lists and responses omit.
+        """Add `apiVersion` and `kind`, which lists and responses omit, to an object and return it.
 
         >>> PODS.named({})
         {'apiVersion': 'v1', 'kind': 'Pod'}
@@ -71,7 +71,7 @@ def location_of(obj: Object) -> tuple[str, str]:
 
 
 def labels_of(obj: Object) -> dict[str, str]:
-    """Return the labels of an object, which may be empty."""
+    """Return the labels of an object, or an empty dict if it has none."""
     return obj["metadata"].get("labels") or {}
 
 
@@ -81,7 +81,7 @@ def version_of(obj: Object) -> int:
 
 
 def controller_of(obj: Object) -> Object | None:
-    """Return the reference to the controlling owner of an object, or None if there is none."""
+    """Return the owner reference of the object's controller, or None if it has no controller."""
     for owner in obj["metadata"].get("ownerReferences") or ():
         if owner.get("controller"):
             return dict(owner)

@@ -1,4 +1,4 @@
-"""The retry policy of requests. Import this module inside functions, because it needs urllib3."""
+"""The retry policy for requests. Import this module inside functions, because it needs urllib3."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _skips_busy_retries: ContextVar[bool] = ContextVar("_skips_busy_retries", defaul
 
 @contextmanager
 def without_busy_retries() -> Iterator[None]:
-    """Within this context, requests of this thread are not repeated if the API server is busy."""
+    """In this context, this thread's requests are not repeated if the API server is busy."""
     token = _skips_busy_retries.set(True)
     try:
         yield
@@ -27,7 +27,7 @@ def without_busy_retries() -> Iterator[None]:
 
 
 def retries() -> Retry:
-    """Return the retry policy of requests to the API server.
+    """Return the retry policy for requests to the API server.
 
     A request is repeated once if the connection was closed, and several times within a short wait
     if the API server is busy.
@@ -39,15 +39,15 @@ def retries() -> Retry:
 
 
 class _Patience(Retry):
-    """A retry policy that limits the total wait.
+    """A retry policy that limits the total waiting time.
 
-    If the API server demands a longer wait, the caller gets its response.
+    If the API server demands a longer wait, the caller gets the server's response instead.
     """
 
     def is_retry(self, method: str, status_code: int, has_retry_after: bool = False) -> bool:
         if _skips_busy_retries.get() and has_retry_after:
             return False
-        # The server did nothing with such a request, so any HTTP method may be repeated.
+        # A busy server has not processed the request, so any HTTP method may be repeated.
         is_busy = has_retry_after and status_code == _TOO_MANY
         return is_busy or super().is_retry(method, status_code, has_retry_after)
 

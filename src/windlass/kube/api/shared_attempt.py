@@ -14,7 +14,7 @@ T = TypeVar("T")
 class SharedAttempt(Generic[T]):
     """Runs a slow function in its own thread, at most once at a time.
 
-    All callers that wait for the same run get its result or its error.
+    All callers that wait for the same run get the same result or error.
 
     >>> connecting = SharedAttempt(lambda: "a connection")
     >>> connecting.result()
@@ -28,9 +28,9 @@ class SharedAttempt(Generic[T]):
         self._under_way: tuple[Future[T], float] | None = None
 
     def result(self) -> T:
-        """Return the result of the running attempt. If no attempt runs, start an attempt.
+        """Return the result of the running attempt, starting an attempt if none runs.
 
-        Raises the error of the attempt.
+        If the attempt fails, its error is raised.
         """
         return self._joined()[0].result()
 
@@ -38,7 +38,7 @@ class SharedAttempt(Generic[T]):
         """Return the result, or None if `seconds` have passed since the attempt started.
 
         The time counts from the start of the attempt. Later callers therefore wait for a shorter
-        time, and do not wait at all if the attempt hangs.
+        time, or not at all if the attempt hangs.
         """
         outcome, began = self._joined()
         wait([outcome], timeout=max(began + seconds - time.monotonic(), 0.0))

@@ -1,4 +1,4 @@
-"""The stored login of the server. It is a file in the home that only its owner can read.
+"""The server's stored login: a file in the home that only the file's owner can read.
 
 Only the server talks to the cluster. A script that calls `login()` writes this file, and `logout()`
 removes it. Every new connection reads the file first.
@@ -21,19 +21,19 @@ _LARGEST = 1 << 20  # bytes
 
 
 class TokenLogin(msgspec.Struct, frozen=True, kw_only=True, tag="token"):
-    """A stored login with the address of a cluster's API and a token."""
+    """A stored login that consists of the address of a cluster's API and a token."""
 
     server: str
     token: str
     skip_tls: bool = False
-    ca_cert: str = ""  # the certificates themselves, because their file may be deleted later
+    ca_cert: str = ""  # the certificates and not their path, because the file may be deleted later
 
     def __repr__(self) -> str:
         return f"TokenLogin(server={self.server!r}, token=...)"
 
 
 class ConfigFileLogin(msgspec.Struct, frozen=True, kw_only=True, tag="kubeconfig"):
-    """A stored login that names a kubeconfig file, which is read again for each connection."""
+    """A stored login that names a kubeconfig file. Each new connection reads the file again."""
 
     path: str
 
@@ -61,7 +61,7 @@ def read_login(home: Home) -> Login | None:
 
 
 def write_login(home: Home, login: Login) -> None:
-    """Store a login, which all later connections use."""
+    """Store a login for all later connections."""
     _write(home, home.kubernetes_login, msgspec.json.encode(login))
     forget_strays(home)
 
@@ -73,9 +73,9 @@ def forget_login(home: Home) -> None:
 
 
 def authority_file(home: Home, login: TokenLogin) -> str:
-    """Write the certificates of a login to a file.
+    """Write the certificates of a login to a file and return its path.
 
-    WebSockets accept certificates only as a file.
+    WebSocket connections accept certificates only as a file.
     """
     path = _authority_path(home, login)
     if not path.exists():

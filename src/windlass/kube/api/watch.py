@@ -1,8 +1,8 @@
-"""Watches all objects of a kind and caches their current state.
+"""Watches all objects of one kind and caches their current state.
 
 The client's own `SharedInformer` is not used, for three reasons. It converts objects to models,
 which is slow and drops unknown fields. It reconnects at once after each failed watch. It cannot
-take an object that a request returned before the watch reports the object.
+accept an object from a response before the watch itself reports the object.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ LONGEST_PAUSE = 10.0
 # The API server ends a watch after a random number of seconds in this range, so that not all
 # watches end at the same time.
 SHORTEST_WATCH, LONGEST_WATCH = 300, 600
-# The API server sends a bookmark about once a minute. After a longer silence than this number of
-# seconds, the connection is dead.
+# The API server sends a bookmark about once a minute. After a silence of more than this number of
+# seconds, the connection counts as dead.
 LONGEST_SILENCE = 150.0
 _GONE = 410
 _MOST_DELETED = 20_000
@@ -39,12 +39,13 @@ _log = logging.getLogger(__name__)
 
 
 class Watcher:
-    """A cache of all objects of a kind, which a watch keeps current. See `start` and `synced`.
+    """A cache of all objects of one kind, kept current by a watch. See `start` and `synced`.
 
     Calls `on_change(before, after)` for each created object (`before` is None), changed object, and
-    deleted object (`after` is None), and `on_open()` after each reconnection. Two calls never run
-    at the same time. `selector` and `name` limit the objects by label or by name. `keys` returns
-    the index keys of an object, by which `matching` finds it. All methods are thread-safe.
+    deleted object (`after` is None), and `on_open()` after each reconnection. These callbacks never
+    run at the same time. `selector` limits the objects by label, and `name` limits them by name.
+    `keys` returns the index keys under which `matching` finds an object. All methods are
+    thread-safe.
     """
 
     def __init__(
@@ -78,10 +79,10 @@ class Watcher:
         self._objects: dict[str, Object] = {}  # by uid
         self._locations: dict[tuple[str, str], str] = {}  # uids by namespace and name
         self._index: dict[str, set[str]] = {}
-        # The uids and versions of removed objects. A removed object may come back when it gets its
-        # labels again.
+        # The uids and versions of removed objects. An object that lost its labels may come back
+        # when it gets them again.
         self._deleted: OrderedDict[str, int] = OrderedDict()
-        self._version = ""  # the version up to which changes were read; "" means list again
+        self._version = ""  # the last version that was read; "" means to list again
         self._is_stale = False  # whether a new list was requested
         self._stopping = threading.Event()
         self._response: Any = None
@@ -92,15 +93,15 @@ class Watcher:
 
     @property
     def has_died(self) -> bool:
-        """Whether the thread ended although nobody called `stop`."""
+        """Whether the thread ended although `stop` was not called."""
         is_over = self._thread.ident is not None and not self._thread.is_alive()
         return is_over and not self._stopping.is_set()
 
     @property
     def silence(self) -> float:
-        """The seconds since the last data from the cluster, or since the last failed request.
+        """The seconds since the cluster last sent data or since a request last failed.
 
-        If the value exceeds `LONGEST_SILENCE` and a few pauses, the reading thread is stuck.
+        If the value exceeds `LONGEST_SILENCE` plus a few pauses, the reading thread is stuck.
         """
         return 0.0 if self._thread.ident is None else self._clock() - self._last_activity
 
@@ -133,9 +134,9 @@ class Watcher:
         if response is not None:
             self._was_cut = True
             try:
-                response.shutdown()  # `close` alone would not wake the thread that reads from it
+                response.shutdown()  # `close` alone would not wake the reading thread
             except (OSError, RuntimeError, ValueError):
-                pass  # the reading thread closes it now, or has already closed it
+                pass  # the reading thread is closing it or has already closed it
 
     def items(self) -> list[Object]:
         """Return all objects in the cache."""
@@ -143,12 +144,12 @@ class Watcher:
             return list(self._objects.values())
 
     def get(self, uid: str) -> Object | None:
-        """Return the object with this uid, or None."""
+        """Return the object with this uid, or None if it is not in the cache."""
         with self._lock:
             return self._objects.get(uid)
 
     def at(self, namespace: str, name: str) -> Object | None:
-        """Return the object with this namespace and name, or None."""
+        """Return the object with this namespace and name, or None if it is not in the cache."""
         with self._lock:
             return self._objects.get(self._locations.get((namespace, name), ""))
 
@@ -159,9 +160,9 @@ class Watcher:
         return sorted(matching, key=location_of)
 
     def observe(self, obj: Object) -> None:
-        """Add an object from an API response, unless the cache has a newer version of it.
+        """Add an object from an API response unless the cache has a newer version of it.
 
-        The watch may report the object only later.
+        The watch itself may report the object later.
         """
         self._put(obj)
 
@@ -179,7 +180,7 @@ class Watcher:
                     failures = 0
                 else:  # the API server may end every watch at once, so pause before the next one
                     raise WatchEnded("the watch received nothing")
-            except Exception as error:  # noqa: BLE001  # after any error, the next try may succeed
+            except Exception as error:  # noqa: BLE001  # the next try may succeed
                 if self._stopping.is_set():
                     return
                 self._failed(error)
@@ -188,7 +189,7 @@ class Watcher:
                 self._stopping.wait(pause * random.uniform(0.75, 1.25))  # noqa: S311 -- no secret
 
     def _list(self) -> None:
-        """List all objects, and remove objects from the cache that no longer exist."""
+        """List all objects and remove from the cache those that no longer exist."""
         with self._lock:
             self._is_stale = False
         seen: set[str] = set()
@@ -212,11 +213,11 @@ class Watcher:
                 self._remove(obj)
         self._version = version
         with self._lock:
-            if not self._is_stale:  # otherwise, another list was requested in the meantime
+            if not self._is_stale:  # no new list was requested in the meantime
                 self.synced.set()
 
     def _watch(self) -> bool:
-        """Follow changes until the API server ends the watch. Return True if any event came."""
+        """Follow changes until the API server ends the watch. Return True if any event arrived."""
         seconds = random.randint(SHORTEST_WATCH, LONGEST_WATCH)  # noqa: S311 -- no secret
         query = {
             "watch": "true",
@@ -228,8 +229,8 @@ class Watcher:
         opened = self._connection.open("GET", self._path(), query=query, timeout=LONGEST_SILENCE)
         self._note_activity()
         if not self._cannot_parse:
-            # Clear the error here and not after a list, because a watch that continues from a
-            # version needs no list.
+            # Clear the error here and not after listing, because a watch that continues from a
+            # known version lists nothing.
             self._recovered()
         self._on_open()
         response = opened.response
@@ -237,7 +238,7 @@ class Watcher:
             self._response, self._was_cut = response, False
         has_events = False
         try:
-            # the request came before there was a connection to close
+            # `stop` or `renew` was called before there was a connection to close
             if self._stopping.is_set() or self._is_stale:
                 return True
             for event in _events(response):
@@ -325,7 +326,7 @@ class Watcher:
 
     def _as_windlass_error(self, error: Exception) -> WindlassError:
         """Convert any error of a watch to a `WindlassError`."""
-        # If another thread closes a connection, a read from it may raise any error.
+        # If another thread closes the connection, reading from it may raise any error.
         if self._was_cut or isinstance(error, OSError) or _is_transport_error(error):
             return WatchEnded(repr(error))
         if not self._cannot_parse:
@@ -338,7 +339,7 @@ class Watcher:
 
     @property
     def _cannot_parse(self) -> bool:
-        """Whether the last response of the API server could not be parsed."""
+        """Whether the API server's last response could not be parsed."""
         return getattr(self.trouble, "reason", "") == _UNPARSABLE
 
     def _recovered(self) -> None:
@@ -356,7 +357,7 @@ class Watcher:
 
 
 class WatchEnded(WindlassError):
-    """A watch ended early. The next watch continues from the last version."""
+    """Raised if a watch ends early. The next watch continues from the last version."""
 
 
 def _is_transport_error(error: Exception) -> bool:

@@ -17,7 +17,7 @@ def as_yaml(manifests: Iterable[Mapping[str, Any]]) -> str:
     ---
     kind: Pod
     """
-    load_kubernetes()  # which brings it along
+    load_kubernetes()  # the Kubernetes client depends on PyYAML
     import yaml
 
     return str(yaml.safe_dump_all(manifests, sort_keys=False, explicit_start=False))

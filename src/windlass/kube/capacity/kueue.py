@@ -55,7 +55,8 @@ def _seen(connection: Connection, path: str) -> dict[str, Any] | None:
 
 
 def _suggestion(queue: str, names: list[str]) -> str:
-    """
+    """Return a hint for a missing queue, which names any existing queues.
+
     >>> _suggestion("team-x", ["other", "team-a"])
     'The queues are: other, team-a. Did you mean team-a?'
     >>> _suggestion("team-x", [])

@@ -1,8 +1,8 @@
 """Refuses resource requests that exceed every machine of a cluster.
 
-Autoscaled nodes may be larger than the existing nodes. Not every account may query the autoscaler,
-but nodes of an autoscaled group have the label of their group. If any node has such a label, no
-request is refused, and the scheduler reports why a pod waits.
+An autoscaler may add nodes that are larger than the existing nodes. Not every account may query the
+autoscaler, but nodes of an autoscaled group have a label that names the group. If any node has such
+a label, no request is refused, and the scheduler reports why a pod waits.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from windlass.model.errors import ResourceError
 from windlass.model.hardware.resources import Resources
 from windlass.model.text.quantities import format_size
 
-# Labels of nodes in a group to which an autoscaler or a person may add larger machines.
+# Labels on nodes whose group may grow by larger machines, added by an autoscaler or a person.
 _GROUPS = (
     "karpenter.sh/nodepool",
     "karpenter.sh/provisioner-name",
@@ -67,7 +67,7 @@ them: node_selector= of wl.Kubernetes.
     if any(cpus >= requested.cpus and memory >= requested.memory for cpus, memory in sizes):
         return
     most_cpus, most_memory = max(cpus for cpus, _ in sizes), max(memory for _, memory in sizes)
-    too_much = []  # each resource that is too large, and the largest available amount
+    too_much = []  # each excessive resource and the largest available amount of it
     if requested.cpus > most_cpus:
         too_much.append((f"cpus={requested.cpus:g}", _cpus(most_cpus)))
     if requested.memory > most_memory:
@@ -101,7 +101,8 @@ def _size_of(node: Node) -> tuple[float, float]:
 
 
 def _cpus(count: float) -> str:
-    """
+    """Return a number of CPUs as display text.
+
     >>> _cpus(1), _cpus(15.9)
     ('1 CPU', '15.9 CPUs')
     """

@@ -1,8 +1,8 @@
-"""The accelerators of nodes, and the pod fields that select nodes with an accelerator.
+"""Reads the accelerators of nodes, and selects nodes that have a requested accelerator.
 
-All functions are pure and get the nodes as dicts from the API. Clusters label their nodes
-differently, so the selectors use the labels that the nodes have. If the account may not list nodes,
-the selectors use common labels.
+All functions are pure and take the nodes as dicts from the API. Clusters label their nodes
+differently, so the selectors use the labels that the nodes actually have. If the account may not
+list nodes, the selectors use common labels.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ GPU = "nvidia.com/gpu"
 TPU = "google.com/tpu"
 
 GKE_GPU = "cloud.google.com/gke-accelerator"
-PRODUCT = "nvidia.com/gpu.product"  # by NVIDIA's GPU operator
+PRODUCT = "nvidia.com/gpu.product"  # set by NVIDIA's GPU operator
 _GPU_LABELS = (PRODUCT, GKE_GPU, "gpu.nvidia.com/class", "k8s.amazonaws.com/accelerator")
 GKE_TPU = "cloud.google.com/gke-tpu-accelerator"
 GKE_TOPOLOGY = "cloud.google.com/gke-tpu-topology"
@@ -98,13 +98,13 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
 
     resources: dict[str, str] = {}
     node_selector: dict[str, str] = {}
-    node_terms: tuple[dict[str, Any], ...] = ()  # alternatives of a required node affinity
+    node_terms: tuple[dict[str, Any], ...] = ()  # alternative terms of a required node affinity
     tolerations: tuple[dict[str, str], ...] = ()
     together: str = ""  # all pods of a role must run on nodes with the same value of this label
 
 
 def parse_node(obj: Mapping[str, Any]) -> Node:
-    """Convert a node object of the API to a `Node`."""
+    """Convert a node object from the API to a `Node`."""
     metadata, spec = obj.get("metadata") or {}, obj.get("spec") or {}
     status = obj.get("status") or {}
     ready = [
@@ -135,8 +135,8 @@ def placement(
 ) -> Placement:
     """Return the pod fields that request an accelerator for each pod of a role.
 
-    A number of GPUs applies to each pod. The size of a TPU applies to all pods together, so a TPU
-    slice of several machines needs as many replicas. Raises `ResourceError` if no node can satisfy
+    A GPU count applies to each pod. A TPU size applies to all pods together, so a TPU slice of
+    several machines needs one replica per machine. Raises `ResourceError` if no node can satisfy
     the request. `nodes` is None if the account may not list nodes. The cluster may add nodes on
     demand, so a `node_selector` that matches no existing node is accepted.
     """
@@ -181,7 +181,7 @@ def _fitting(
 ) -> list[Node]:
     """Return the nodes that can run a pod with this accelerator once they are free.
 
-    Raises `ResourceError` if no node can.
+    Raises `ResourceError` if there is no such node.
     """
     of_kind = [
         node
@@ -251,7 +251,7 @@ def _tpu_label(size: TpuSize, nodes: Sequence[Node] | None) -> str:
             hint=f"The generations are {', '.join(sorted(set(_TPU_KINDS.values())))}.",
         )
     if nodes is None:
-        # For v3, TPUs of a single machine have a special label. All others have the general label.
+        # Single-machine v3 TPUs have a special label. All other TPUs have the general label.
         return labels[0] if kind == "v3" and size.hosts == 1 else labels[-1]
     labelled = [
         node
@@ -260,7 +260,7 @@ def _tpu_label(size: TpuSize, nodes: Sequence[Node] | None) -> str:
         and node.labels.get(GKE_TOPOLOGY) == size.topology
         and _amount(node.allocatable, TPU) == size.chips_per_host
     ]
-    # Machines of different pools have no fast connection to each other, so pools do not add up.
+    # Machines in different pools have no fast connection, so their sizes cannot be added up.
     pools = Counter((node.labels[GKE_TPU], node.labels.get(GKE_POOL, "")) for node in labelled)
     for label in labels:
         if any(
@@ -287,7 +287,8 @@ def _tpu_label(size: TpuSize, nodes: Sequence[Node] | None) -> str:
 
 
 def _by_pool(pools: Mapping[tuple[str, str], int]) -> str:
-    """
+    """Describe how many machines each node pool has.
+
     >>> _by_pool({("tpu-v6e-slice", "a"): 2, ("tpu-v6e-slice", ""): 1})
     '1 outside of any, 2 in a'
     """
@@ -302,7 +303,7 @@ def _one_of_these(nodes: Iterable[Node]) -> str:
 
 
 def describe_accelerators(nodes: Iterable[Node]) -> str:
-    """Describe the accelerators of these nodes as text for display.
+    """Describe the accelerators of these nodes as display text.
 
     >>> labels = {GKE_GPU: "nvidia-l4"}
     >>> describe_accelerators(
@@ -366,7 +367,7 @@ def _untolerated(node: Node, tolerations: Sequence[Mapping[str, Any]]) -> list[d
         taint
         for taint in node.taints
         if taint["effect"] in ("NoSchedule", "NoExecute")
-        and not taint["key"].startswith("node.kubernetes.io/")  # temporary: unhealthy nodes
+        and not taint["key"].startswith("node.kubernetes.io/")  # temporary, on unhealthy nodes
         and not any(_tolerates(toleration, taint) for toleration in tolerations)
     ]
 

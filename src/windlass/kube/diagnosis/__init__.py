@@ -1,4 +1,4 @@
 """Explains why a pod does not run.
 
-The cause may be its scheduling, its image, a container, or an unknown field.
+The cause may be the pod's scheduling, its image, a container, or an unknown field.
 """

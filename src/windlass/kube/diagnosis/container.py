@@ -1,4 +1,4 @@
-"""Explains why a container cannot start, from messages of the kubelet or the container runtime."""
+"""Explains why a container cannot start, using kubelet and container runtime messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Pod = Mapping[str, Any]
 
 
 def why_unstartable(pod: Pod, message: str, image: str) -> Explanation | None:
-    """Explain a message of the kubelet or the container runtime about a container."""
+    """Explain a message from the kubelet or the container runtime about a container."""
     for pattern, explanation in _LACKS:
         match = pattern.search(message)
         if match:

@@ -1,4 +1,4 @@
-"""Explains why an image cannot be pulled, from messages of the kubelet and the registry."""
+"""Explains why an image cannot be pulled, using messages from the kubelet and the registry."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from windlass.kube.explanation import Explanation
 
-# the reason of a pod whose status only says that the pull is tried again
+# the reason if the pod's status only says that the pull is being retried
 BACKING_OFF = "PullRepeated"
 _CHOOSE = "container_image= of wl.Kubernetes"
 
@@ -20,7 +20,7 @@ def why_not_pulled(
     events: Sequence[Mapping[str, Any]],
     pod: Mapping[str, Any],
 ) -> Explanation:
-    """Explain a message of the kubelet about an image. `events` are in the order of time.
+    """Explain a kubelet message about an image. `events` are in chronological order.
 
     >>> denied = "failed to resolve reference: pull access denied, repository does not exist"
     >>> why_not_pulled("ErrImagePull", denied, "lab/trian:7", [], {}).sentence
@@ -148,7 +148,7 @@ def _missing_secrets(events: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _failure_text(message: str, events: Sequence[Mapping[str, Any]]) -> str:
-    """Return the cause of the failed pull. A pod that waits to retry reports only the wait."""
+    """Return why the pull failed, using the events if the message reports only a pause."""
     if message and not message.startswith("Back-off pulling image"):
         return message
     for event in reversed(events):

@@ -1,7 +1,8 @@
-"""Explains why a pod does not run, from the pod and its events, and names a remedy.
+"""Explains why a pod does not run, using the pod and its events, and names a remedy.
 
-All functions are pure and get pods and events as dicts from the API. The module recognizes messages
-of the scheduler, the kubelet and the container runtimes. Unknown messages are returned unchanged.
+All functions are pure and take pods and events as dicts from the API. The module recognizes
+messages from the scheduler, the kubelet and the container runtimes. Unknown messages are returned
+unchanged.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from windlass.kube.explanation import Explanation, to_sentence
 from windlass.kube.quantity import parse_quantity
 from windlass.model.text.quantities import format_duration, format_size
 
-_PATIENCE = 10.0  # seconds before a step that has not finished is reported
+_PATIENCE = 10.0  # seconds before an unfinished step is reported
 
 
 Pod = Mapping[str, Any]
@@ -28,7 +29,7 @@ Event = Mapping[str, Any]
 def explain(pod: Pod, events: Sequence[Event], now: float, *, log: str = "") -> Explanation | None:
     """Explain why a pod does not run or why it stopped. Return None if there is no reason.
 
-    `events` are the events of the pod. `log` is the output of its container, if the program never
+    `events` are the pod's events. `log` is the output of the pod's container, if the program never
     started and the output is known.
     """
     status = pod.get("status") or {}
@@ -51,8 +52,8 @@ def explain(pod: Pod, events: Sequence[Event], now: float, *, log: str = "") -> 
 def needs_events(pod: Pod) -> bool:
     """Return whether events may explain more about a pending pod than its status does.
 
-    The status shows only whether the pod has a node. The work of that node for the pod shows in
-    events.
+    The status shows only whether the pod has a node. What that node does for the pod is visible
+    only in events.
 
     >>> needs_events({"spec": {}}), needs_events({"spec": {"nodeName": "node-1"}})
     (False, True)
@@ -61,7 +62,7 @@ def needs_events(pod: Pod) -> bool:
 
 
 def event_time(event: Event) -> float:
-    """The time at which an event was last seen."""
+    """Return the time at which an event was last seen."""
     moment = (
         event.get("lastTimestamp")
         or (event.get("series") or {}).get("lastObservedTime")
@@ -73,7 +74,7 @@ def event_time(event: Event) -> float:
 
 
 def parse_time(text: Any) -> float | None:
-    """Return a time of the API in seconds since the epoch.
+    """Convert a timestamp from the API to seconds since the epoch.
 
     >>> parse_time("2024-05-01T10:00:00Z"), parse_time("2024-05-01T10:00:00.250000Z")
     (1714557600.0, 1714557600.25)
@@ -86,7 +87,7 @@ def parse_time(text: Any) -> float | None:
         return None
 
 
-# Not scheduled.
+# Pods without a node.
 
 
 def _gated(pod: Pod) -> Explanation | None:
@@ -109,7 +110,7 @@ def _unscheduled(pod: Pod) -> Explanation | None:
     return None
 
 
-# Scheduled, not started.
+# Pods that have a node but have not started.
 
 
 def _waiting(pod: Pod, events: Sequence[Event]) -> Explanation | None:
@@ -134,7 +135,7 @@ _PULLS = (
 
 
 _OWN_NEWS = "cache: timed out waiting for the condition"
-"""The kubelet does not know an object yet that was created with the pod, and retries."""
+"""The kubelet retries, because it does not know an object yet that was created with the pod."""
 
 
 def _unmounted(pod: Pod, events: Sequence[Event]) -> Explanation | None:
@@ -142,7 +143,7 @@ def _unmounted(pod: Pod, events: Sequence[Event]) -> Explanation | None:
     failure = _last(events, "FailedMount", "FailedAttachVolume", "FailedMapVolume")
     if failure is None:
         return None
-    # An earlier failure explains more than a later "timed out waiting".
+    # An earlier failure explains more than a later message "timed out waiting".
     messages = [
         str(event.get("message") or "")
         for event in reversed(events)
@@ -203,7 +204,7 @@ def _in_progress(pod: Pod, events: Sequence[Event], now: float) -> Explanation |
     return None
 
 
-# Ended.
+# Pods that have ended.
 
 
 def _ended(pod: Pod, log: str) -> Explanation | None:
@@ -265,7 +266,7 @@ def _container_ended(
     return None
 
 
-# Reading pods and events.
+# Functions that read pods and events.
 
 
 def _conditions(pod: Pod, kind: str) -> Iterator[Mapping[str, Any]]:
@@ -275,7 +276,10 @@ def _conditions(pod: Pod, kind: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _states(pod: Pod, state: str) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """Yield the containers in this state. Init containers come first."""
+    """Yield the status of each container in this state and the state's details.
+
+    Init containers come first.
+    """
     status = pod.get("status") or {}
     for group in ("initContainerStatuses", "containerStatuses"):
         for container in status.get(group) or ():
@@ -293,7 +297,7 @@ def _labels(pod: Pod) -> Mapping[str, str]:
 
 
 def _container_spec(pod: Pod, container: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the spec of the container to which a container status belongs."""
+    """Return the spec of the container that a container status describes."""
     spec = pod.get("spec") or {}
     for container_spec in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
         if container_spec.get("name") == container.get("name"):
@@ -302,7 +306,7 @@ def _container_spec(pod: Pod, container: Mapping[str, Any]) -> Mapping[str, Any]
 
 
 def _image(pod: Pod, container: Mapping[str, Any]) -> str:
-    """The name of the image as the user wrote it. The status may contain a longer name."""
+    """Return the image name as the user wrote it. The status may contain a longer name."""
     return str(_container_spec(pod, container).get("image") or container.get("image") or "")
 
 
@@ -317,6 +321,6 @@ def _quoted(text: str) -> str:
 
 
 def _last_part(message: str) -> str:
-    """Return the last two parts of a chain like "failed to ...: ...: ...". They name the cause."""
+    """Return the last two parts of a chain like "failed to ...: ...: ...", which name the cause."""
     parts = message.split(": ")
     return ": ".join(parts[-2:]) if len(parts) > 2 else message

@@ -1,6 +1,6 @@
-"""Explains why the scheduler finds no node for a pod, from the scheduler's message.
+"""Explains why the scheduler finds no node for a pod, using the scheduler's message.
 
-The message contains the number of nodes and the reasons why they do not fit: `0/3 nodes are
+The message counts the nodes and gives the reasons why they do not fit, for example `0/3 nodes are
 available: 1 Insufficient cpu, 2 node(s) had untolerated taint {dedicated: ml}.`
 """
 
@@ -28,11 +28,11 @@ _UNITS = {
     "google.com/tpu": "TPU chip",
     "cpu": "CPU",
 }
-_UNDIVIDED = ("1 GPU", "1 TPU chip")  # which cannot be divided
+_UNDIVIDED = ("1 GPU", "1 TPU chip")  # needs that cannot be divided
 
 
 def why_unscheduled(message: str, pod: Mapping[str, Any]) -> Explanation:
-    """Explain a message of the scheduler about a pod.
+    """Explain a scheduler message about a pod.
 
     >>> gpus = {"resources": {"requests": {"nvidia.com/gpu": "4"}}}
     >>> pod = {"spec": {"containers": [gpus]}}
@@ -50,7 +50,7 @@ windlass kubernetes check
     total = int(head["all"])
     reasons = dict(_reasons(head["reasons"]))
     if any(what.endswith("affinity rules") for what in reasons):
-        reasons.pop(_AFFINITY, None)  # older schedulers report this reason twice for a node
+        reasons.pop(_AFFINITY, None)  # older schedulers report this reason twice for the same node
     if not reasons:
         return _verbatim(message)
     parts = [_part(count, what, total, pod) for what, count in reasons.items()]
@@ -68,7 +68,7 @@ def _verbatim(message: str) -> Explanation:
 
 
 def _reasons(text: str) -> Iterator[tuple[str, int]]:
-    """Yield each reason with the number of nodes for which it holds."""
+    """Yield each reason and the number of nodes to which it applies."""
     text = text.partition(" preemption:")[0].strip().rstrip(".")
     for match in _ONE.finditer(text):
         yield match["what"].strip().rstrip("."), int(match["count"])
@@ -77,8 +77,8 @@ def _reasons(text: str) -> Iterator[tuple[str, int]]:
 def _part(count: int, what: str, total: int, pod: Mapping[str, Any]) -> tuple[int, str, str, str]:
     """Return a weight, a reason, a sentence and a remedy for one part of the scheduler's message.
 
-    The part with the lowest weight is the easiest to fix, and determines the remedy of the whole
-    message.
+    The part that has the lowest weight is the easiest to fix and determines the remedy for the
+    whole message.
     """
     of = _nodes_text(count, total)
     if what.startswith("Insufficient "):
@@ -111,7 +111,8 @@ def _part(count: int, what: str, total: int, pod: Mapping[str, Any]) -> tuple[in
         )
     if "node affinity" in what or "node selector" in what:
         has_none = f"none of the {total} machines has" if count >= total > 1 else f"{of} without"
-        # otherwise, the requested nodes exist, and other reasons matter more
+        # if only some nodes lack the labels, the requested nodes exist and other reasons matter
+        # more
         weight = 0 if count >= total else 6
         return weight, "NoSuchNode", f"{has_none} the requested labels ({_wanted(pod)})", _SEE_NODES
     if "unschedulable" in what:
@@ -137,7 +138,7 @@ _SEE_NODES = "See the labels of the nodes: kubectl get nodes --show-labels"
 
 
 def _nodes_text(count: int, total: int) -> str:
-    """Return the subject and the verb of a sentence about the nodes for which a reason holds.
+    """Return the subject and verb of a sentence about the nodes to which a reason applies.
 
     >>> _nodes_text(1, 1), _nodes_text(3, 3), _nodes_text(2, 3), _nodes_text(1, 3)
     ('the only machine is', 'all 3 machines are', '2 of 3 machines are', '1 of 3 machines is')
@@ -148,7 +149,7 @@ def _nodes_text(count: int, total: int) -> str:
 
 
 def _short(count: int, total: int, need: str) -> str:
-    """Return a sentence about nodes that have too little of a resource.
+    """Return a clause about nodes that have too little of a resource.
 
     >>> _short(3, 3, "4 GPUs"), _short(1, 1, "4 GPUs")
     ('none of the 3 machines has 4 GPUs free', 'the only machine has less than 4 GPUs free')
@@ -165,7 +166,7 @@ def _short(count: int, total: int, need: str) -> str:
 
 
 def _need(resource: str, pod: Mapping[str, Any]) -> str:
-    """Return the amount of a resource that a pod requests, as text for display."""
+    """Return the amount of a resource that a pod requests, as display text."""
     amount = requested(resource, pod)
     if resource in _UNITS:
         count = f"{amount:g}" if amount else "enough"
@@ -178,7 +179,7 @@ def _need(resource: str, pod: Mapping[str, Any]) -> str:
 
 
 def requested(resource: str, pod: Mapping[str, Any]) -> float:
-    """Return the amount of a resource that all containers of a pod request together.
+    """Return the total amount of a resource that a pod's containers request.
 
     >>> asks = [{"resources": {"requests": {"cpu": "500m"}}}, {"resources": {"limits": {"cpu": 2}}}]
     >>> requested("cpu", {"spec": {"containers": asks}})
@@ -195,7 +196,7 @@ def requested(resource: str, pod: Mapping[str, Any]) -> float:
 
 
 def _wanted(pod: Mapping[str, Any]) -> str:
-    """The node labels that a pod requires, as text for display."""
+    """Return the node labels that a pod requires, as display text."""
     spec = pod.get("spec") or {}
     wanted = [f"{key}={value}" for key, value in sorted((spec.get("nodeSelector") or {}).items())]
     affinity = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
@@ -209,7 +210,7 @@ def _wanted(pod: Mapping[str, Any]) -> str:
 
 
 def _is_of_slice(pod: Mapping[str, Any]) -> bool:
-    """Whether the pod must run beside other pods on the machines of one multi-machine TPU."""
+    """Return whether the pod belongs to a group of pods that share one multi-machine TPU."""
     affinity = ((pod.get("spec") or {}).get("affinity") or {}).get("podAffinity") or {}
     terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
     return any(term.get("topologyKey") == GKE_POOL for term in terms)

@@ -1,4 +1,4 @@
-"""Finds fields in an object that the API does not know, and suggests the right names.
+"""Finds fields that the API does not know in an object, and suggests the right names.
 
 The API silently drops unknown fields. The module therefore compares the sent object with the
 returned object. The models of the official client supply the suggestions.
@@ -14,12 +14,12 @@ from typing import Any
 
 from windlass.model.kubernetes.pod_lists import KEYS, identity
 
-_LIST = re.compile(r"[Ll]ist\[(\w+)\]")  # a list type of the client, also as "list[...]"
+_LIST = re.compile(r"[Ll]ist\[(\w+)\]")  # a list type in the client's notation
 _LABEL = re.compile(r"\[[^]]*\]")  # the label of a list item in a path
 
 
 def dropped_fields(sent: Any, got: Any, path: str = "") -> Iterator[str]:
-    """Yield the paths of sent fields that the API dropped. Empty fields do not count.
+    """Yield the path of each nonempty sent field that the API dropped.
 
     >>> sent = {"hostNetwrok": True, "tty": False, "containers": [{"name": "main", "imagee": "x"}]}
     >>> got = {"containers": [{"name": "side"}, {"name": "main", "image": "x"}]}
@@ -88,11 +88,10 @@ def _is_empty(value: Any) -> bool:
 
 
 def _pairs(field: str, sent: Sequence[Any], got: Sequence[Any]) -> Iterator[tuple[str, Any, Any]]:
-    """Yield the matching items of two lists, each with its label.
+    """Yield each pair of matching items from two lists, along with a label for the pair.
 
-    The API may return the items in another order, or with additional items. An item with a name is
-    matched by its name. An item without a name is matched by its position, or by similarity if the
-    lengths differ.
+    The API may reorder the items or add items. Named items are matched by name. Unnamed items are
+    matched by position, or by similarity if the lists differ in length.
     """
     if not all(isinstance(item, Mapping) for item in [*sent, *got]):
         return
@@ -103,7 +102,7 @@ def _pairs(field: str, sent: Sequence[Any], got: Sequence[Any]) -> Iterator[tupl
         name = identity(field, item)
         if name is not None:
             same = named.get(name)
-            if same:  # with duplicate names, the API keeps the order
+            if same:  # the API keeps the order of items that have the same name
                 yield str(item[KEYS[field][0]]), item, same.pop(0)
         elif len(sent) == len(got):
             yield str(number), item, got[number]
@@ -114,7 +113,7 @@ def _pairs(field: str, sent: Sequence[Any], got: Sequence[Any]) -> Iterator[tupl
 
 
 def _likeness(one: Mapping[str, Any], other: Mapping[str, Any]) -> int:
-    """Count the equal values of two objects. Return 0 if any value differs.
+    """Count the fields that are equal in both objects. Return 0 if any common field differs.
 
     >>> _likeness({"key": "gpu", "efect": "NoSchedule"}, {"key": "gpu", "operator": "Equal"})
     1

@@ -1,1 +1,1 @@
-"""Converts errors of a cluster's API to a `wl.KubernetesError` with a remedy."""
+"""Converts errors from a cluster's API to a `wl.KubernetesError` that names a remedy."""

@@ -1,4 +1,4 @@
-"""Converts errors of the network and of the API to a `KubernetesError` with a remedy."""
+"""Converts network and API errors to a `KubernetesError` that names a remedy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _UNREADABLE = re.compile(
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """One invalid field of an object that the API rejected."""
+    """An invalid field of an object that the API rejected."""
 
     field: str  # such as "spec.containers[1].name"; empty if the API names no field
     message: str
@@ -33,9 +33,10 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class InvalidObject(KubernetesError):
-    """The API rejected an object because it is not valid for its kind.
+    """Raised if the API rejected an object as invalid for its kind.
 
-    Quotas and webhooks raise other errors, because they may accept the same object later.
+    Rejections by quotas and webhooks raise other errors, because the same object may be accepted
+    later.
     """
 
     def __init__(self, error: KubernetesError, kind: str, faults: Sequence[Fault]) -> None:
@@ -46,7 +47,7 @@ class InvalidObject(KubernetesError):
 
 @contextmanager
 def raised_from_transport(server: str) -> Iterator[None]:
-    """Convert errors of the address, the network or the certificates to a `KubernetesError`."""
+    """Convert address, network and certificate errors to a `KubernetesError`."""
     import urllib3
     from kubernetes.client.exceptions import ApiException
 
@@ -72,7 +73,7 @@ def _is_slow(cause: BaseException) -> bool:
 
 
 def unanswered(server: str, why: str, *, is_slow: bool = False) -> KubernetesError:
-    """Return the error for an address from which no response came.
+    """Return the error for an address that sent no response.
 
     >>> print(unanswered("https://lab:6443", "[Errno 111] Connection refused"))
     The Kubernetes API at https://lab:6443 cannot be reached: Connection refused
@@ -126,8 +127,8 @@ def raised_from_answer(
 ) -> KubernetesError:
     """Return the error for a response with status 300 or above.
 
-    Only a response of the API itself proves that an object does not exist. A proxy without a route
-    also responds with 404, and objects must not count as deleted because of that.
+    Only a response from the API itself proves that an object does not exist. A proxy without a
+    route also responds with 404. Objects must not count as deleted because of such a response.
 
     >>> ours = {"method": "GET", "account": "ada", "server": "https://lab:6443"}
     >>> path = "/api/v1/namespaces/lab/pods/train-0"
@@ -178,7 +179,7 @@ def raised_from_exception(error: Any, *, account: str, server: str) -> Kubernete
 def _faults(status_object: dict[str, Any]) -> tuple[str, Sequence[Fault]]:
     """Return the kind and the invalid fields of an object that the API rejected.
 
-    Policies use the same reason, but name a resource such as "pods", and no fields.
+    Rejections by policies give the same reason, but name a resource such as "pods" and no fields.
 
     >>> causes = [{"field": "spec.containers[1].name", "message": 'Duplicate value: "a"'}]
     >>> _faults({"reason": "Invalid", "details": {"kind": "Pod", "causes": causes}})
@@ -214,8 +215,8 @@ def _error(explanation: Explanation, status: int) -> KubernetesError:
 def _status_object(data: bytes | str | None) -> dict[str, Any]:
     """Return the `Status` object in a response body.
 
-    If the body is something else, such as a page of a proxy, the result contains only its text as
-    `message`.
+    If the body is something else, such as a proxy's error page, the result contains only `message`,
+    set to the text of the body.
     """
     try:
         parsed = json.loads(data or b"")
@@ -231,7 +232,7 @@ def _in_a_line(data: bytes | str | None) -> str:
 
 
 def _plain(why: str) -> str:
-    """Remove details of Python from a message, such as error numbers and object addresses."""
+    """Remove Python details, such as error numbers and object addresses, from a message."""
     text = why.rpartition(">: ")[2] if ">: " in why else why
     for sign in ("HTTPSConnectionPool", "HTTPConnectionPool"):
         if text.startswith(sign):

@@ -1,6 +1,6 @@
-"""Explains why a cluster refused a request, from the response alone, and names a remedy.
+"""Explains why a cluster refused a request, using only the response, and names a remedy.
 
-The module recognizes messages of the API server and its admission plugins. Other messages are
+The module recognizes messages from the API server and its admission plugins. Unknown messages are
 returned unchanged.
 """
 
@@ -26,7 +26,7 @@ def refusal(
     account: str,
     server: str,
 ) -> Explanation:
-    """Return the explanation of a response with status 300 or above."""
+    """Explain a response that has status 300 or above."""
     if status == 401:
         return Explanation(
             reason="Unauthorized",
@@ -106,7 +106,7 @@ def not_allowed(permission: Permission, account: str) -> Explanation:
 
 
 def _subject(account: str) -> str:
-    """Return the kubectl option that names the account of a role binding.
+    """Return the kubectl option that names the account in a role binding.
 
     >>> _subject("system:serviceaccount:lab:trainer")
     '--serviceaccount=lab:trainer'
@@ -118,7 +118,7 @@ def _subject(account: str) -> str:
 
 
 def _with_namespace(explanation: Explanation, namespace: str) -> Explanation:
-    """Return the explanation, with commands for the namespace of the refused object."""
+    """Return the explanation, adapting its commands to the refused object's namespace."""
     if not namespace:
         return explanation
     remedy = explanation.remedy.replace("kubectl describe", f"kubectl -n {namespace} describe")

@@ -1,1 +1,1 @@
-"""The permissions that Windlass needs, and checks whether an account has them."""
+"""Lists the permissions that Windlass needs, and checks whether an account has them."""

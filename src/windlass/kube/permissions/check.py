@@ -1,9 +1,9 @@
 """Checks that the cluster responds, accepts the account, has the namespace and grants permissions.
 
-One request (`SelfSubjectRulesReview`) returns the permissions from roles. Permissions from other
-sources may be absent from its response, so missing permissions are checked again one by one
-(`SelfSubjectAccessReview`). Usually, one request is enough, and a permission that exists is never
-reported as missing.
+One request (`SelfSubjectRulesReview`) returns the permissions that roles grant. Its response may
+lack permissions from other sources, so each missing permission is checked again on its own
+(`SelfSubjectAccessReview`). One request is therefore usually enough, and a permission that exists
+is never reported as missing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _QUICK = 20.0  # seconds that a check may take
 
 
 def server_version(connection: Connection) -> str:
-    """The Kubernetes version of the cluster, such as `v1.33.1`."""
+    """Return the cluster's Kubernetes version, such as `v1.33.1`."""
     response = connection.request("GET", "/version", timeout=_QUICK)
     return str((response or {}).get("gitVersion") or "")
 
@@ -75,7 +75,7 @@ def _try_namespace(connection: Connection, namespace: str) -> None:
     except KubernetesError as error:
         if error.status in (404, 409) or "being deleted" in error.message:
             raise
-        # The request is forbidden or over a quota. The check of permissions reports such problems.
+        # The request is forbidden or exceeds a quota. The permission check reports such problems.
 
 
 def missing_permissions(
@@ -83,7 +83,7 @@ def missing_permissions(
 ) -> list[Permission]:
     """Return the permissions that the account lacks in a namespace."""
     wanted = [permission for rule in rules for permission in rule.permissions(namespace)]
-    if namespace:  # the rules can only be listed for one namespace
+    if namespace:  # rules can only be listed for a single namespace
         review = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectRulesReview",
@@ -100,7 +100,7 @@ def missing_permissions(
 def denied_permissions(
     connection: Connection, permissions: Sequence[Permission]
 ) -> list[Permission]:
-    """Return the permissions that the account lacks, with one request per permission."""
+    """Return the permissions that the account lacks, after one request per permission."""
     if not permissions:
         return []
     with ThreadPoolExecutor(min(_AT_ONCE, len(permissions))) as pool:
@@ -177,7 +177,7 @@ def missing_permissions_error(missing: Sequence[Permission], account: str) -> Ku
 
 
 def grant_hint(missing: Sequence[Permission], account: str) -> str:
-    """Return the hint with the command by which an administrator grants all missing permissions.
+    """Return a hint that contains the command to grant all missing permissions.
 
     >>> grant_hint([Permission(verb="list", resource="events", namespace="lab")], "ada")
     'An administrator of the cluster can grant it: windlass kubernetes rights --namespace lab \

@@ -1,4 +1,4 @@
-"""The permissions that Windlass needs. Checks, manifests and docs use this table."""
+"""The table of permissions that Windlass needs. Checks, manifests and docs use it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROLE = "windlass"  # the name of the role in our manifests
 
 
 class PermissionRule(msgspec.Struct, frozen=True, kw_only=True):
-    """A resource, the verbs that Windlass needs for it, and the reason why."""
+    """A resource, the verbs that Windlass needs for it, and why Windlass needs them."""
 
     resource: str
     verbs: tuple[str, ...]
@@ -56,7 +56,7 @@ RUNNING: tuple[PermissionRule, ...] = (
         why="why a pod does not start",
     ),
 )
-"""Required to run trials in a namespace."""
+"""Permissions required to run trials in a namespace."""
 
 HELPFUL: tuple[PermissionRule, ...] = (
     PermissionRule(
@@ -65,7 +65,7 @@ HELPFUL: tuple[PermissionRule, ...] = (
         why="refusing accelerators that the cluster does not have, before anything is created",
     ),
 )
-"""Optional, for the whole cluster. Without them Windlass skips a check."""
+"""Optional permissions for the whole cluster. Without them, Windlass skips a check."""
 
 
 def is_granted(rules: Sequence[Mapping[str, Any]], permission: Permission) -> bool:
@@ -89,7 +89,7 @@ def is_granted(rules: Sequence[Mapping[str, Any]], permission: Permission) -> bo
 
 
 def role_rules(rules: Sequence[PermissionRule]) -> list[dict[str, Any]]:
-    """Return the rules of a role in a manifest.
+    """Return the rules as they appear in a role manifest.
 
     >>> role_rules(HELPFUL)
     [{'apiGroups': [''], 'resources': ['nodes'], 'verbs': ['list']}]
@@ -103,7 +103,7 @@ def role_rules(rules: Sequence[PermissionRule]) -> list[dict[str, Any]]:
 def role_manifests(
     namespace: str, account: str, rules: Sequence[PermissionRule] = RUNNING, *, name: str = ROLE
 ) -> list[dict[str, Any]]:
-    """Return the manifests of a role, and of the binding that gives the role to an account."""
+    """Return the manifests of a role and of the binding that gives the role to an account."""
     return [
         {
             "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -128,7 +128,7 @@ def role_manifests(
 
 
 def cluster_grant(role: str, rule: PermissionRule, account: str) -> str:
-    """Return the commands that grant a permission in the whole cluster.
+    """Return the commands that grant the permissions of a rule in the whole cluster.
 
     >>> cluster_grant("windlass-nodes", HELPFUL[0], "ada")
     'kubectl create clusterrole windlass-nodes --verb=list --resource=nodes; \
@@ -143,7 +143,7 @@ kubectl create clusterrolebinding windlass-nodes:ada --clusterrole=windlass-node
 
 
 def _binding_name(role: str, account: str) -> str:
-    """Return the name of the binding that gives a role to an account. It contains no slashes.
+    """Return the name, free of slashes, of the binding that gives a role to an account.
 
     >>> _binding_name("windlass", "system:serviceaccount:lab:trainer")
     'windlass:system:serviceaccount:lab:trainer'
@@ -152,7 +152,7 @@ def _binding_name(role: str, account: str) -> str:
 
 
 def binding_subject(account: str) -> dict[str, str]:
-    """Return the entry for an account in the `subjects` of a role binding.
+    """Return an account's entry in the `subjects` of a role binding.
 
     >>> binding_subject("system:serviceaccount:lab:trainer")
     {'kind': 'ServiceAccount', 'namespace': 'lab', 'name': 'trainer'}

@@ -1,4 +1,4 @@
-"""Translates TFJob and PyTorchJob objects into jobs, and stores the status of the jobs.
+"""Translates TFJob and PyTorchJob objects into jobs, and stores the jobs' status.
 
 This package imports nothing from `pods`.
 """

@@ -1,7 +1,7 @@
-"""Records an event for each template field that pods do not have.
+"""Records an event for each template field that is missing in the created pod.
 
-The API drops unknown fields silently. A misspelled `comand`, for example, would start the default
-program of the image.
+The API drops unknown fields silently. A misspelled `comand`, for example, would start the image's
+default program.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ REASON = "FieldIgnored"
 
 
 class DroppedFields:
-    """The dropped fields that were already reported for each job. Thread-safe."""
+    """Reports each dropped field of a job once. Thread-safe."""
 
     def __init__(self, recorder: EventRecorder) -> None:
         self._recorder = recorder

@@ -1,7 +1,7 @@
 """Translates a TFJob or PyTorchJob object into a job.
 
-All functions are pure. If the object is not valid, one error names all invalid fields with their
-paths.
+All functions are pure. If the object is invalid, a single error names the paths of all invalid
+fields.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from windlass.operator.jobs.template_schema import ELASTIC, TEMPLATE, misshapen
 from windlass.operator.names import address_of, name_problem, replica_name
 
 DEFAULT_BACKOFF_LIMIT = 6
-MOST_REPLICAS = 1000  # the limit follows from the size of the annotation that stores their status
-_MOST_DIGITS = 6  # digits of the number of processes per node
+MOST_REPLICAS = 1000  # limited by the size of the annotation that stores their status
+_MOST_DIGITS = 6  # the most digits in the number of processes per node
 _LAST_PORT = 65535
 _SERVICES = ("ps", "evaluator")
 _LEADERS = ("chief", "master")
@@ -52,7 +52,7 @@ class Elastic(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Translation(msgspec.Struct, frozen=True, kw_only=True):
-    """A job together with the templates and settings of its pods."""
+    """A job together with its pods' templates and settings."""
 
     kind: JobKind
     job: Job
@@ -66,7 +66,7 @@ class Translation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def addresses(self) -> dict[str, str]:
-        """The address of each replica, as a dict of "role-index" -> "host:port"."""
+        """The address of each replica, as a mapping from "role-index" to "host:port"."""
         return {
             f"{role.name}-{index}": address_of(
                 self.job.name, self.namespace, role.name, index, self.ports[role.name]
@@ -83,9 +83,9 @@ class Translation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_ours(obj: Object) -> bool:
-    """Return whether this operator manages an object, and not another operator.
+    """Return whether this operator, rather than another one, manages an object.
 
-    The field `managedBy` of the object names the operator.
+    The object's field `managedBy` names its operator.
     """
     policy = (obj.get("spec") or {}).get("runPolicy")
     manager = policy.get("managedBy") if isinstance(policy, Mapping) else ""
@@ -93,7 +93,7 @@ def is_ours(obj: Object) -> bool:
 
 
 def translate(obj: Object) -> Translation:
-    """Translate an object. If it has invalid fields, raise `InvalidArgument` with all of them."""
+    """Translate an object. Raise an `InvalidArgument` that lists all invalid fields, if any."""
     kind = BY_NAME[obj["kind"]]
     namespace, name = location_of(obj)
     reader = _Reader()
@@ -136,11 +136,11 @@ def translate(obj: Object) -> Translation:
 
 
 def invalid_job(obj: Object) -> Job:
-    """Return the job of an invalid object.
+    """Return a placeholder job for an invalid object.
 
-    The job has no replicas, and keeps only the time to live.
+    The job has no replicas and keeps only the object's time to live.
     """
-    reader = _Reader()  # these problems were already reported
+    reader = _Reader()  # the problems that it collects were already reported
     policy = reader.mapping(reader.mapping(obj, "spec"), "runPolicy")
     ttl = _seconds(reader, policy, "ttlSecondsAfterFinished", least=0)
     spec = JobSpec(roles=(), clean_policy=CleanPolicy.RUNNING, ttl_after_finished=ttl)
@@ -206,7 +206,7 @@ class _Reader:
 def _read_roles(
     kind: JobKind, spec: Mapping[str, Any], reader: _Reader
 ) -> list[tuple[Role, Object, int]]:
-    """Return each role with its pod template and port. Leaders come first."""
+    """Return each role, its pod template and its port. Leaders come first."""
     path = f"spec.{kind.replica_specs}"
     replica_specs = reader.mapping(spec, kind.replica_specs, "spec.")
     if not replica_specs:
@@ -264,7 +264,7 @@ def _read_role(
 def _container(
     kind: JobKind, template: Mapping[str, Any], path: str, reader: _Reader
 ) -> tuple[int, Mapping[str, Any]]:
-    """Return the position and the spec of the container whose end is the end of the replica."""
+    """Return the position and spec of the main container, whose end is the replica's end."""
     where = _containers(path)
     containers = (template.get("spec") or {}).get("containers")
     if not containers:
@@ -351,7 +351,7 @@ def _success_policy(
 
 
 def _problems(kind: JobKind, name: str, spec: JobSpec) -> Iterator[str]:
-    """Yield problems that concern the whole job and not one field."""
+    """Yield problems that concern the whole job rather than one field."""
     if not spec.roles:
         return
     for problem in find_framework_problems(spec):

@@ -1,4 +1,4 @@
-"""Converts the engine's status of a job to the `status` field of its object. Pure functions."""
+"""Converts a job's engine status to the `status` field of its object. All functions are pure."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ def is_same_status(one: dict[str, Any], other: dict[str, Any]) -> bool:
 def _in_order(conditions: Sequence[Condition]) -> list[Condition]:
     """Sort conditions so that the newest true condition comes last.
 
-    Clients take the last condition for the state of the job.
+    Clients take the last condition as the state of the job.
     """
     return sorted(conditions, key=lambda condition: (condition.status, condition.last_transition))
 
 
 def failure_message(status: JobStatus, message: str) -> str:
-    """Return the message of a failure, with the name of the replica that caused it.
+    """Return a failure message that names the replica that caused the failure.
 
-    The engine omits the name if a job has a single replica. Readers of the object always need the
-    name.
+    The engine omits this name if a job has a single replica, but people who read the object always
+    need it.
 
     >>> from windlass.model.status import ReplicaId
     >>> failure_message(JobStatus(decisive=ReplicaId("master", 0, 1)), "exit code 3")

@@ -1,8 +1,8 @@
-"""Stores the engine's status of a job in an annotation of the job's object.
+"""Stores a job's engine status in an annotation on the job's object.
 
-The `status` field cannot hold it, because the definitions drop unknown fields. An annotation lives
-exactly as long as its object. The annotation contains the uid of the object. If a user copies the
-object, for example with `kubectl get -o yaml`, the annotation has no effect on the copy.
+The `status` field cannot hold the engine status, because the definitions drop unknown fields. An
+annotation lives exactly as long as its object. It contains the object's uid, so that it has no
+effect on a copy of the object, for example one made with `kubectl get -o yaml`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _Memory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def stored_status(obj: Object) -> JobStatus | None:
-    """Return the status in the annotation of an object, or None if there is none."""
+    """Return the status stored in an object's annotation, or None if there is none."""
     text = (obj["metadata"].get("annotations") or {}).get(MEMORY)
     if not text:
         return None
@@ -44,10 +44,10 @@ def stored_status(obj: Object) -> JobStatus | None:
 
 
 def annotation_text(uid: str, status: JobStatus) -> str:
-    """Return the text of the annotation. If two texts are equal, nothing relevant changed.
+    """Return the text of the annotation. It changes only if something relevant changes.
 
-    The text omits which replicas are pending or running, because pods show that, and the addresses,
-    because they follow from names.
+    The text does not say which replicas are pending or running, because the pods show that. It also
+    omits the addresses, because they follow from names.
     """
     replicas = tuple(
         replica
@@ -76,9 +76,9 @@ def _check_times(status: JobStatus) -> None:
 
 
 def status_from_object(obj: Object) -> JobStatus:
-    """Return the status of an object that has no annotation of this operator.
+    """Derive the status of an object that has no annotation from this operator.
 
-    Another operator has managed such an object so far.
+    Such an object was managed by another operator before.
     """
     status: Mapping[str, Any] = obj.get("status") or {}
     conditions = []

@@ -1,6 +1,6 @@
 """The controller's job store, which keeps its data in the job objects of a cluster.
 
-To save a status, the store first replaces the annotation of the object, provided that the object's
+To save a status, the store first replaces the object's annotation, provided that the object's
 version is unchanged. Then it writes the object's `status` field. If the operator dies in between,
 the next reconciliation repairs the `status` field.
 """
@@ -40,7 +40,8 @@ from windlass.operator.prometheus import Counts
 _MERGE = "application/merge-patch+json"
 _NOT_FOUND, _CONFLICT = 404, 409
 _PROJECT_TRIES = 5
-# The runtime records its own event when such an action is complete.
+# The engine's events for intended actions. The runtime records its own event when such an action is
+# complete.
 _INTENTIONS = frozenset({"ReplicaStarting", "ReplicaStopping"})
 
 _log = logging.getLogger(__name__)
@@ -49,7 +50,7 @@ _log = logging.getLogger(__name__)
 class JobObjectStore:
     """A `JobStore` that works on the job objects in `cache`.
 
-    `check` raises `InvalidArgument` if no pods can be built from a translated object.
+    `check` raises `InvalidArgument` if pods cannot be built from a translated object.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class JobObjectStore:
         self._counts = counts
         self._check = check
         self._wake: Callable[[str], None] | None = None  # None while another instance is the leader
-        self._shared: set[str] = set()  # namespaces with a logged warning
+        self._shared: set[str] = set()  # namespaces for which a warning was logged
         self._lock = threading.Lock()
         self._translations: dict[str, tuple[int, Translation | InvalidArgument]] = {}
         self._refused: dict[str, tuple[Translation, InvalidArgument]] = {}
@@ -80,7 +81,7 @@ class JobObjectStore:
         )  # fmt: skip
 
     def watch(self, wake: Callable[[str], None] | None) -> None:
-        """Call `wake` with the uid of every changed job. With None, stop the calls."""
+        """Call `wake` with the uid of every job that changes from now on. None stops the calls."""
         self._wake = wake
 
     def load(self, uid: str) -> tuple[Job, JobStatus] | None:
@@ -116,7 +117,7 @@ class JobObjectStore:
         events: Sequence[Event],
         replicas: Sequence[Replica],
     ) -> bool:
-        """Store a changed status in the annotation, and then update the object's `status` field.
+        """Store a changed status in the annotation and then update the object's `status` field.
 
         Returns False if the stored status is not `old`.
         """
@@ -163,12 +164,12 @@ class JobObjectStore:
         try:
             status = stored_status(resource)
             return status is None or not status.settled or self._is_unfinished(resource, status)
-        except Exception:  # noqa: BLE001 -- one bad object must not affect the others
+        except Exception:  # noqa: BLE001 -- one bad object must not affect other objects
             _log.exception("the object %s/%s cannot be read", *location_of(resource))
             return False
 
     def find(self, uid: str) -> Object | None:
-        """Return the object of a job, or None if it is deleted."""
+        """Return a job's object, or None if it is deleted."""
         return self.cache.get(uid)
 
     def translation(self, uid: str) -> Translation | None:
@@ -180,15 +181,15 @@ class JobObjectStore:
         return None if isinstance(result, InvalidArgument) else result
 
     def refuse(self, made_from: Translation, problem: InvalidArgument) -> None:
-        """Record that the cluster rejected the pods of a job. The job then fails."""
+        """Record that the cluster rejected a job's pods, so that the job fails."""
         with self._lock:
             self._refused[made_from.job.uid] = (made_from, problem)
 
     def problem(self, made_from: Translation) -> InvalidArgument | None:
-        """Return the reason why the cluster rejected the pods of a translation, or None."""
+        """Return why the cluster rejected a translation's pods, or None if it did not."""
         with self._lock:
             refusal = self._refused.get(made_from.job.uid)
-        # If the object has changed since, it has another translation.
+        # If the object has changed since then, it has a new translation.
         return refusal[1] if refusal is not None and refusal[0] is made_from else None
 
     def status(self, uid: str) -> JobStatus | None:
@@ -197,7 +198,7 @@ class JobObjectStore:
         return None if resource is None else stored_status(resource)
 
     def namesakes(self, resource: Object) -> Iterator[str]:
-        """Yield the uids of the jobs whose name is in the labels of a pod or service."""
+        """Yield the uids of the jobs that the labels of a pod or service name."""
         labels = labels_of(resource)
         namespace, name = location_of(resource)[0], labels.get(JOB_NAME, "")
         for watcher in self.cache.watchers:
@@ -206,12 +207,12 @@ class JobObjectStore:
                 yield uid_of(job)
 
     def refresh(self, uid: str) -> Object | None:
-        """Read the object of a job from the cluster again. Return None if the object is deleted."""
+        """Read a job's object from the cluster again. Return None if the object is deleted."""
         resource = self.find(uid)
         return None if resource is None else self._refresh(resource)
 
     def settled(self, uid: str) -> tuple[JobSpec, JobStatus] | None:
-        """Return the spec and the status of a settled job, or None if the job is not settled."""
+        """Return a settled job's spec and status, or None if the job is not settled."""
         resource = self.find(uid)
         status = (
             None if resource is None or not _is_to_act_on(resource) else stored_status(resource)
@@ -221,7 +222,7 @@ class JobObjectStore:
         return self._spec_of(resource), status
 
     def delete(self, uid: str) -> None:
-        """Delete the object of a job and all objects that it owns."""
+        """Delete a job's object and all objects that it owns."""
         resource = self.find(uid)
         if resource is None or "deletionTimestamp" in resource["metadata"]:
             return
@@ -270,7 +271,7 @@ class JobObjectStore:
             return text != _memory_of(before) and text not in self._written.get(uid_of(after), ())
 
     def _warn_of_other_operator(self, resource: Object) -> None:
-        """Log a warning, once per namespace, that another operator seems to be active there."""
+        """Log a warning, once per namespace, that a second operator seems to be active there."""
         namespace, name = location_of(resource)
         if namespace in self._shared:
             return
@@ -309,7 +310,7 @@ class JobObjectStore:
         ).spec
 
     def _refuse(self, resource: Object, status: JobStatus, problem: InvalidArgument) -> JobStatus:
-        """Set the job of an invalid object to failed, with all problems in the message."""
+        """Mark the job of an invalid object as failed. The message lists all problems."""
         now, message = time.time(), str(problem)
         new = set_condition(status, ConditionType.FAILED, INVALID_REASON, message, now)
         conditions = tuple(
@@ -330,9 +331,9 @@ class JobObjectStore:
         return new
 
     def _swap(self, resource: Object, text: str) -> Object | None:
-        """Replace the annotation and return the new object.
+        """Replace the object's annotation and return the new object.
 
-        Return None if the object had changed.
+        Return None if the object changed in the meantime.
         """
         uid = uid_of(resource)
         with self._lock:
@@ -361,9 +362,9 @@ class JobObjectStore:
     def _project(
         self, resource: Object, spec: JobSpec, status: JobStatus, replicas: Sequence[Replica] | None
     ) -> None:
-        """Write the stored status to the object's `status` field, unless the field is up to date.
+        """Write the stored status to the object's `status` field unless the field is up to date.
 
-        If `replicas` is None, the replica counts of the object stay as they are.
+        If `replicas` is None, the object's replica counts stay as they are.
         """
         kind, (_, name) = BY_NAME[resource["kind"]], location_of(resource)
         projected = build_status(kind, name, spec, status, replicas or ())
@@ -386,7 +387,7 @@ class JobObjectStore:
                     raise
                 fresh = self._refresh(resource)
                 if fresh is None or _memory_of(fresh) != _memory_of(resource):
-                    return  # the process that made this change writes the field, too
+                    return  # the process that made this change also writes the field
                 resource = fresh
             else:
                 self._observe(new)
@@ -394,7 +395,7 @@ class JobObjectStore:
         raise KubernetesError(f"the status of {name} keeps changing", reason="Conflict")
 
     def _repair_status(self, resource: Object, status: JobStatus) -> None:
-        """Write the object's `status` field if an earlier operator died before it wrote it."""
+        """Write the object's `status` field if an earlier operator died before writing it."""
         if self._is_status_outdated(resource, status):
             self._project(resource, self._spec_of(resource), status, None)
 
@@ -448,7 +449,7 @@ def _is_of(resource: Object, labels: dict[str, str]) -> bool:
 
 
 def _is_news(before: Object, after: Object) -> bool:
-    """Return whether the spec of an object changed, or its deletion started."""
+    """Return whether an object's spec changed or its deletion started."""
     if before["metadata"].get("generation") != after["metadata"].get("generation"):
         return True
     return "deletionTimestamp" in after["metadata"] and (

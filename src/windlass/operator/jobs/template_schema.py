@@ -11,7 +11,7 @@ from typing import Any
 
 from windlass.model.errors import shown
 
-_ANY = "*"  # a key for all fields that a schema does not name
+_ANY = "*"  # the key for all fields that a schema does not name
 _CONTAINER = {
     "name": str,
     "image": str,
@@ -29,7 +29,7 @@ _KINDS = {dict: "an object", list: "a list", str: "a string", int: "a whole numb
 
 
 def misshapen(value: object, shape: Any, path: str) -> Iterator[str]:
-    """Yield each mismatch between a value and a schema, with its path. All fields are optional.
+    """Yield each mismatch between a value and a schema, including its path. Fields are optional.
 
     >>> containers = [{"name": "tensorflow", "env": "abc", "ports": [None]}]
     >>> template = {"spec": {"containers": containers}}

@@ -1,1 +1,1 @@
-"""The pods and services of the operator's jobs. This package may import `jobs`."""
+"""Manages the pods and services of the operator's jobs. This package may import `jobs`."""

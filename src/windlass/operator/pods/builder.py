@@ -1,4 +1,4 @@
-"""Builds the pod and the service of a replica. All functions are pure."""
+"""Builds a replica's pod and service. All functions are pure."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def owner_reference(made_from: Translation) -> Object:
 
 
 def make_pod(made_from: Translation, replica: ReplicaId) -> Object:
-    """Return the pod of an attempt, built from the template of its role.
+    """Return the pod for an attempt, built from its role's template.
 
-    The name, labels, owner and environment of the pod are added to the template.
+    The pod's name, labels, owner and environment are added to the template.
     """
     pod: Object = copy.deepcopy(made_from.templates[replica.role])
     metadata = pod.get("metadata") or {}
@@ -61,13 +61,13 @@ def make_pod(made_from: Translation, replica: ReplicaId) -> Object:
 
 
 def check_pods(made_from: Translation) -> None:
-    """Build a pod of each role, so that an invalid job raises its errors early."""
+    """Build a pod for each role, so that an invalid job raises its errors early."""
     for role in made_from.job.spec.roles:
         make_pod(made_from, ReplicaId(role.name, 0, 1))
 
 
 def make_service(made_from: Translation, replica: ReplicaId) -> Object:
-    """Return the headless service of a replica, which gives all its attempts the same address."""
+    """Return a replica's headless service, which gives all its attempts the same address."""
     labels = _labels(made_from, replica)
     selector = {name: text for name, text in labels.items() if name != JOB_ROLE}
     port = made_from.ports[replica.role]
@@ -82,7 +82,7 @@ def make_service(made_from: Translation, replica: ReplicaId) -> Object:
         },
         "spec": {
             "clusterIP": "None",
-            # Replicas must be able to resolve their own names and other names before they are
+            # Replicas must be able to resolve each other's names and their own before they are
             # ready.
             "publishNotReadyAddresses": True,
             "selector": selector,
@@ -112,7 +112,7 @@ def _equip(container: dict[str, Any], made_from: Translation, replica: ReplicaId
     own_names = {variable.get("name") for variable in own}
     variables |= {name: value for name, value in DEFAULTS.items() if name not in own_names}
     ours = [{"name": name, "value": value} for name, value in variables.items()]
-    # Our variables come first, so that the user's values may refer to them, for example as $(RANK).
+    # Our variables come first, so that user-supplied values can refer to them, as in $(RANK).
     container["env"] = [*ours, *own]
-    # With this policy, the pod's status contains the last output, which the failure message shows.
+    # With this policy, the pod's status contains its last output, which the failure message shows.
     container.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")

@@ -1,7 +1,8 @@
-"""Reads the events of pods, which may contain the reason why a pod does not start.
+"""Reads pod events, which may contain the reason why a pod does not start.
 
 The kubelet reports problems with volumes only as events. The operator lists the events of a whole
-namespace, at growing intervals, and only while pods wait there without a reason in their status.
+namespace at growing intervals, but only while the namespace has waiting pods whose status gives no
+reason.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from windlass.kube.api.connection import Connection
 from windlass.kube.api.resource_kinds import EVENTS, Object, location_of, uid_of
 from windlass.model.errors import KubernetesError, WindlassError
 
-FIRST_PAUSE = 5.0  # seconds; most pods start sooner, which saves the request
+FIRST_PAUSE = 5.0  # seconds; most pods start sooner and need no request
 LONGEST_PAUSE = 120.0
 _PAGE = 500
 _FORBIDDEN = 403
@@ -30,16 +31,16 @@ class _PendingNamespace:
 
     due: float = 0.0  # the time of the next list request
     pause: float = FIRST_PAUSE
-    # the uid of each waiting pod and of its job
+    # the job's uid, by the uid of the waiting pod
     waiting: dict[str, str] = field(default_factory=dict)
     events: dict[str, list[Object]] = field(default_factory=dict)  # by pod uid
 
 
 class PodEvents:
-    """The events of waiting pods. May be used from any thread.
+    """The events of waiting pods. Thread-safe.
 
-    `wake` is called with the uid of a job if there may be new events of its pods. `waits` returns
-    whether the pod with this uid still waits.
+    `wake` is called with a job's uid if its pods may have new events. `waits` takes a pod's uid and
+    returns whether the pod still waits.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class PodEvents:
 
     @property
     def has_died(self) -> bool:
-        """Whether the thread ended although nobody called `stop`."""
+        """Whether the thread ended although `stop` was not called."""
         return not self._thread.is_alive() and not self._is_stopped
 
     def stop(self, timeout: float = 5.0) -> None:
@@ -72,9 +73,9 @@ class PodEvents:
         self._thread.join(timeout)
 
     def of(self, pod: Object, job_uid: str) -> Sequence[Object]:
-        """Return the known events of a pending pod, and schedule a request for newer events.
+        """Return the known events of a pending pod and schedule a request for newer events.
 
-        The job of the pod is woken after the request.
+        The pod's job is woken after the request.
         """
         namespace = location_of(pod)[0]
         with self._changed:
@@ -96,7 +97,7 @@ class PodEvents:
                 now = time.monotonic()
                 for namespace, pending in list(self._namespaces.items()):
                     if not pending.waiting and now > pending.due + LONGEST_PAUSE:
-                        # no pod has been pending in this namespace for a long time
+                        # no pod was pending in this namespace for a long time
                         del self._namespaces[namespace]
                 wanted = {
                     name: pending for name, pending in self._namespaces.items() if pending.waiting
@@ -126,7 +127,7 @@ class PodEvents:
     def _events_by_pod(
         self, namespace: str, pods: Container[str]
     ) -> dict[str, list[Object]] | None:
-        """Return the events of these pods by pod uid, or None if they cannot be listed."""
+        """Return the events of these pods, by pod uid, or None if events cannot be listed."""
         by_pod: dict[str, list[Object]] = {}
         try:
             for event in self._events(namespace):

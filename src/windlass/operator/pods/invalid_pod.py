@@ -1,4 +1,4 @@
-"""Converts the permanent rejection of a pod or service to an error about the job's object.
+"""Converts a pod's or service's permanent rejection to an error about the job's object.
 
 All functions are pure.
 """
@@ -44,9 +44,9 @@ def _fault_text(fault: Fault, pod: Object, template: Object) -> str:
 
 
 def _as_written(match: re.Match[str], pod: Object, template: Object) -> str:
-    """Convert the path of a variable in a pod to the path of the variable in its template.
+    """Convert a variable's path in a pod to its path in the pod's template.
 
-    The positions differ, because variables of Windlass come first in pods.
+    The two positions differ, because Windlass puts its own variables first in a pod.
     """
     container, position = int(match[1]), int(match[2])
     try:

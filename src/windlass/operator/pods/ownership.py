@@ -1,8 +1,8 @@
 """Decides which pods and services belong to a job.
 
-The uid of the owner decides, and never labels alone. The operator adopts pods and services that
-have the labels of a job and no owner. It releases objects of a job that have the labels of another
-job. It never changes objects with other owners.
+The owner's uid, never labels alone, decides this. The operator adopts pods and services that have a
+job's labels but no owner. It releases a job's pods and services whose labels no longer match the
+job. It never changes objects that any other owner controls.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ _NOT_FOUND, _CONFLICT = 404, 409
 
 RecordEvent = Callable[
     [Translation, str, str, str], None
-]  # the job, the reason, the action, the object
+]  # the job, the event's reason, its message, the object's name
 
 
 def ownership_keys(obj: Object) -> list[str]:
     """Return the index keys of a pod or service.
 
-    One key stands for the job that its labels name, the other for the uid of its owner.
+    One key stands for the job that the object's labels name. The other, if the object has an owner,
+    stands for the owner's uid.
     """
     owner, labels = controller_of(obj), labels_of(obj)
     keys = [_job_key(location_of(obj)[0], labels)]
@@ -46,7 +47,7 @@ def ownership_keys(obj: Object) -> list[str]:
 
 
 class Ownership:
-    """Adopts and releases the pods and services in `cache`, and records an event each time."""
+    """Adopts and releases the pods and services in `cache`, recording an event each time."""
 
     def __init__(
         self,
@@ -62,9 +63,9 @@ class Ownership:
         self._record = record
 
     def reconcile(self, made_from: Translation) -> None:
-        """Adopt objects that have the job's labels and no owner.
+        """Adopt ownerless objects that have the job's labels.
 
-        Release those with other labels.
+        Release objects that the job owns but that do not have its labels.
         """
         job = made_from.job
         wanted = job_labels(made_from.kind, job.name)
@@ -79,7 +80,7 @@ class Ownership:
                     self.disown(watcher.kind, obj, made_from)
 
     def adopt(self, kind: Kind, obj: Object, made_from: Translation) -> Object | None:
-        """Make an object belong to a job, if the job still exists with the same uid."""
+        """Make an object belong to a job, unless the job was deleted or replaced meanwhile."""
         job = self._jobs.refresh(made_from.job.uid)
         if job is None or "deletionTimestamp" in job["metadata"]:
             return None
@@ -91,7 +92,7 @@ class Ownership:
         return adopted
 
     def disown(self, kind: Kind, obj: Object, made_from: Translation) -> None:
-        """Release a pod or service whose labels belong to another job."""
+        """Release a pod or service whose labels do not match the job that owns it."""
         owners = [
             owner
             for owner in obj["metadata"].get("ownerReferences") or ()
@@ -102,7 +103,7 @@ class Ownership:
             self._record(made_from, f"Released{kind.name}", f"Released {kind.name.lower()}", name)
 
     def _patch_owners(self, kind: Kind, obj: Object, owners: Sequence[Object]) -> Object | None:
-        """Set the owners of an object. Return None if the object changed since it was read."""
+        """Set an object's owners. Return None if the object has changed since it was read."""
         namespace, name = location_of(obj)
         body = {
             "metadata": {
@@ -118,9 +119,9 @@ class Ownership:
         except KubernetesError as error:
             if error.status not in (_NOT_FOUND, _CONFLICT):
                 raise
-            return None  # the object changed, and the next reconciliation sees its new state
+            return None  # the object changed, and the next reconciliation will see its new state
         new = kind.named(new)
-        # without this label, no watch of Windlass would report that the object ended
+        # without this label, none of our watches would report the object's end
         if JOB_NAME in labels_of(new):
             self._cache.of(kind, namespace).observe(new)
         return new

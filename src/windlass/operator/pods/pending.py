@@ -15,16 +15,16 @@ from windlass.operator.events import EventRecorder
 from windlass.operator.pods.events import PodEvents
 
 REASON = "ReplicaWaiting"
-# These reasons are normal progress and not problems.
+# These reasons mean normal progress, not problems.
 _NO_TROUBLE = frozenset({"Pulling", "Queued", "NotLookedAt"})
-# For these reasons, the sentence differs from event to event.
+# For these reasons, each event has a different sentence.
 _WORDY = frozenset({"VolumeUnavailable", "NodeTrouble"})
-# These events follow a successful mount, so earlier problems with mounts are solved.
+# These events follow a successful mount, so earlier mount problems are solved.
 _BEGUN = frozenset({"Pulling", "Pulled", "Created", "Started"})
 
 
 class PendingPods:
-    """The reasons for pending pods that were already reported, by job. Thread-safe."""
+    """Reports why pods are pending, and remembers the reported reasons by job. Thread-safe."""
 
     def __init__(self, recorder: EventRecorder, events: PodEvents) -> None:
         self._recorder = recorder
@@ -34,10 +34,10 @@ class PendingPods:
         self._causes: dict[str, dict[str, Explanation]] = {}  # by job uid and pod uid
 
     def report(self, job: Object, uid: str, pending: list[Object]) -> None:
-        """Record an event for each new reason why pending pods of a job do not start.
+        """Record an event for each new reason why a job's pending pods do not start.
 
-        If many pods share a reason, only the first pod is named. If a solved problem returns, it is
-        reported again.
+        If several pods share a reason, the event names only the first of them. If a solved problem
+        returns, it is reported again.
         """
         problems: dict[str, str] = {}  # problem -> its message
         causes: dict[str, Explanation] = {}
@@ -46,7 +46,7 @@ class PendingPods:
             if why is not None and why.reason == BACKING_OFF:
                 why = self._causes.get(uid, {}).get(
                     uid_of(pod), why
-                )  # the new reason says less than the earlier one
+                )  # the new reason is less specific than the earlier one
             if why is not None:
                 causes[uid_of(pod)] = why
             if why is not None and why.reason not in _NO_TROUBLE:
@@ -62,7 +62,7 @@ class PendingPods:
                 self._recorder.record(job, REASON, message, kind=EventKind.WARNING)
 
     def _explain(self, pod: Object, uid: str) -> Explanation | None:
-        """Return the reason in the pod's status. If there is none, look in the events of the pod.
+        """Return the reason in a pod's status or, if there is none, in the pod's events.
 
         Only a pod that is assigned to a node has useful events.
         """
@@ -79,7 +79,7 @@ class PendingPods:
 
 
 def cause_key(why: Explanation) -> str:
-    """Return a key that is equal for all explanations with the same cause.
+    """Return a key that is equal for all explanations that have the same cause.
 
     >>> slow = Explanation(reason="VolumeUnavailable", sentence="It took more than 2 minutes.")
     >>> busy = Explanation(reason="VolumeUnavailable", sentence="Its server does not answer.")
@@ -90,7 +90,7 @@ def cause_key(why: Explanation) -> str:
 
 
 def why_unprepared(pod: Object, events: Sequence[Object], now: float) -> Explanation | None:
-    """Return why the node of a pod does not start the pod, according to the pod's events.
+    """Return why a pod's node does not start the pod, according to the pod's events.
 
     >>> said = 'MountVolume.SetUp failed for volume "data" : secret "data" not found'
     >>> pod = {"metadata": {"namespace": "lab"}, "status": {"phase": "Pending"}}

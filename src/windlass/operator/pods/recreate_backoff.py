@@ -1,8 +1,9 @@
-"""Pauses before a pod is created again, if something deletes the pod again and again.
+"""Delays the recreation of a pod that is deleted again and again.
 
-If a pod vanishes after it was observed, its replica restarts with a pause and a limit. If a pod
-vanishes before that, it is created again at once in the same attempt, and no restart is counted. A
-faulty controller or policy that deletes every new pod would thus keep the whole cluster busy.
+If a pod vanishes after it was observed, its replica restarts, subject to a delay and a restart
+limit. If a pod vanishes before it was observed, the operator creates it again in the same attempt
+without counting a restart. Without a delay here, a faulty controller or policy that deletes every
+new pod would keep the whole cluster busy.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from windlass.runtimes.base import NotYet
 
 _FREE = 2  # the first creation and one replacement need no pause
 _LONGEST = 60.0
-_FORGIVEN = 300.0  # seconds without a creation after which the count starts again
+_FORGIVEN = 300.0  # seconds without a creation after which the count is reset
 
 
 class _Creations(msgspec.Struct):
@@ -39,7 +40,7 @@ class RecreateBackoff:
         self._creations: dict[str, dict[ReplicaId, _Creations]] = {}
 
     def record(self, uid: str, replica: ReplicaId) -> None:
-        """Count one creation of the pod of an attempt."""
+        """Count one creation of an attempt's pod."""
         now = self._clock()
         of_job = self._creations.setdefault(uid, {})
         before = of_job.get(replica)
@@ -71,7 +72,7 @@ class RecreateBackoff:
 
 
 def pause_after(times: int) -> float:
-    """Return the pause in seconds after this number of creations.
+    """Return how many seconds to pause after this number of creations.
 
     >>> [pause_after(times) for times in (1, 2, 3, 4, 7, 8, 9999)]
     [0.0, 1.0, 2.0, 4.0, 32.0, 60.0, 60.0]

@@ -1,4 +1,4 @@
-"""The environment variables of a replica, from its framework and from Windlass."""
+"""Builds a replica's environment variables, which come from its framework and from Windlass."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from windlass.operator.jobs.from_object import Elastic, Translation
 from windlass.operator.names import replica_name
 
 DEFAULTS = {"PYTHONUNBUFFERED": "1"}
-"""The default environment of a replica: output appears in the log at once."""
+"""The default environment of a replica, in which output appears in the log at once."""
 
 _STATIC = ("PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_NODE_RANK")
 
@@ -19,7 +19,7 @@ _STATIC = ("PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_NODE_RANK")
 def build_environment(made_from: Translation, replica: ReplicaId) -> dict[str, str]:
     """Return the environment variables of an attempt.
 
-    The attempts of a replica differ only in the variable with the attempt number.
+    A replica's attempts differ only in the variable that contains the attempt number.
     """
     addresses = made_from.addresses
     cluster = build_cluster(made_from.job.spec, addresses)
@@ -43,9 +43,10 @@ def build_environment(made_from: Translation, replica: ReplicaId) -> dict[str, s
 
 
 def _torch(made_from: Translation, cluster: Cluster) -> dict[str, str]:
-    """Return the variables that the PyTorchJob API defines differently from Windlass.
+    """Return the variables whose meaning differs between the PyTorchJob API and Windlass.
 
-    There, the world size is the number of nodes times the number of processes per node.
+    In the PyTorchJob API, the world size is the number of nodes times the number of processes per
+    node.
     """
     written = made_from.processes
     processes = int(written) if written.isascii() and written.isdigit() else 1
@@ -79,7 +80,7 @@ def _elastic(made_from: Translation, elastic: Elastic) -> dict[str, str]:
 def _sparse(cluster: Cluster, me: Member) -> str:
     """Return a `TF_CONFIG` in which a worker knows only itself and the parameter servers.
 
-    It is for jobs whose workers may come and go.
+    It is used for jobs whose workers may come and go.
     """
     hosts = cluster.by_role()
     own = {str(me.index): me.address} if me.role == "worker" else {}

@@ -1,6 +1,6 @@
-"""The operator's runtime, in which each replica has a pod and a headless service of the same name.
+"""The operator's runtime. Each replica has a pod and a headless service of the same name.
 
-The uid of the owner decides which job a pod or service belongs to, and never labels alone. See
+The owner's uid, never labels alone, decides which job a pod or service belongs to. See
 `ownership.py`.
 """
 
@@ -55,7 +55,7 @@ _log = logging.getLogger(__name__)
 
 
 class NotOurs(WindlassError):
-    """An object with another owner has the name that a replica needs."""
+    """Raised if an object of a different owner already has the name that a replica needs."""
 
 
 class PodRuntime:
@@ -89,12 +89,12 @@ class PodRuntime:
         self._ownership = Ownership(connection, jobs, self.cache, record=self._record)
 
     def addresses(self, job: Job, assigned: Mapping[str, str]) -> dict[str, str]:
-        """Return the addresses of the replicas' services. They are the same in every attempt."""
+        """Return the addresses of the replicas' services, which are the same in every attempt."""
         translation = self._jobs.translation(job.uid)
         return dict(assigned) if translation is None else translation.addresses
 
     def create(self, job: Job, replica: ReplicaId, assignment: Assignment) -> None:
-        """Create the pod of an attempt. If the replica has no service yet, create its service."""
+        """Create an attempt's pod and, if the replica has no service yet, its service."""
         del assignment  # addresses follow from names
         made_from = self._jobs.translation(job.uid)
         if made_from is None or self._jobs.problem(made_from) is not None:
@@ -115,12 +115,12 @@ class PodRuntime:
                 self._backoff.record(job.uid, replica)
         except InvalidObject as refused:
             if self._has_live_peer(job.uid, replica.role):
-                raise  # the cluster accepted a pod of this role before, and may do so again
+                raise  # the cluster has accepted a pod of this role and may do so again
             self._jobs.refuse(made_from, invalid_pod_error(refused, made_from, replica))
             raise NotYet(refused.message, is_notified=False) from None
 
     def delete(self, job: Job, replica: ReplicaId, grace: float) -> None:
-        """Delete the pod of an attempt. Its template sets the grace period."""
+        """Delete an attempt's pod. The pod's template sets the grace period."""
         del grace
         for pod in self._owned(PODS, job.uid):
             if replica_of(labels_of(pod)) == replica and "deletionTimestamp" not in pod["metadata"]:
@@ -135,7 +135,7 @@ class PodRuntime:
                     self._delete(SERVICES, service, job.uid)
 
     def list(self, job: Job) -> Sequence[Replica]:
-        """Return the attempts of a job, according to its pods."""
+        """Return a job's attempts, based on its pods."""
         made_from = self._jobs.translation(job.uid)
         if made_from is not None:
             self._ownership.reconcile(made_from)
@@ -147,13 +147,13 @@ class PodRuntime:
         ]
 
     def watch(self, callback: Callable[[str], None]) -> None:
-        """Call `callback` with the uid of the job whenever a pod or service of the job changed."""
+        """Call `callback` with a job's uid whenever one of its pods or services has changed."""
         self._wake = callback
 
     def release(self, job_uid: str) -> None:
         """Delete the running pods of a settled job.
 
-        Delete the job when its time to live is over.
+        If the job's time to live is over, delete the job itself.
         """
         self._pending.forget(job_uid)
         self._dropped_fields.forget(job_uid)
@@ -164,14 +164,14 @@ class PodRuntime:
             return
         spec, status = settled
         if spec.clean_policy is not CleanPolicy.NONE:
-            for pod in self._owned(PODS, job_uid):  # such pods have other containers that still run
+            for pod in self._owned(PODS, job_uid):  # their other containers still run
                 is_going = "deletionTimestamp" in pod["metadata"]
                 if pod.get("status", {}).get("phase") in ("Running", "Pending") and not is_going:
                     self._delete(PODS, pod, job_uid)
         self._delete_stale_services(job_uid)
         left = ttl_left(spec, status, time.time())
         if left is not None and left > 0:
-            self._wake(job_uid)  # the next reconciliation waits until the time to live is over
+            self._wake(job_uid)  # the next reconciliation waits for the end of the time to live
         elif left is not None:
             self._jobs.delete(job_uid)
 
@@ -188,13 +188,13 @@ class PodRuntime:
             if owner is not None:
                 self._wake(str(owner["uid"]))
             if owner is None or after is None or before is None:
-                # The job in the labels may adopt an object without owner, or may wait for the name
-                # to be free.
+                # The job that the labels name may adopt an ownerless object, or may wait for its
+                # name to become free.
                 for uid in self._jobs.namesakes(obj):
                     self._wake(uid)
 
     def _is_in_the_way(self, pod: Object, made_from: Translation, replica: ReplicaId) -> bool:
-        """Return whether a pod has the name that an attempt needs, and must be deleted first."""
+        """Return whether a pod that has the name of an attempt's pod must be deleted first."""
         if not _is_owned_by(pod, made_from.job.uid):
             if "deletionTimestamp" in pod["metadata"]:
                 return True
@@ -202,10 +202,9 @@ class PodRuntime:
         return replica_of(labels_of(pod)) != replica
 
     def _has_live_peer(self, uid: str, role: str) -> bool:
-        """Whether another pod of this role is alive.
+        """Return whether some other pod of this role is alive.
 
-        If so, the cluster accepted such pods before, and a pod that is rejected now must not end
-        the job.
+        If so, the cluster has accepted such pods, and a newly rejected pod must not end the job.
         """
         return any(
             replica.role == role and not seen.phase.is_final and not seen.deleting
@@ -214,7 +213,7 @@ class PodRuntime:
         )
 
     def _is_not_needed(self, uid: str, replica: ReplicaId) -> bool:
-        """Return whether a replica will not start again, so that its service is not needed."""
+        """Return whether a replica will not start again, which makes its service unnecessary."""
         status, translation = self._jobs.status(uid), self._jobs.translation(uid)
         if status is None or translation is None:
             return True
@@ -228,7 +227,7 @@ class PodRuntime:
     ) -> None:
         """Create an object.
 
-        If it already exists and belongs to the same job, take over the object.
+        If the object already exists and belongs to the same job, take it over.
         """
         namespace, name = location_of(body)
         try:
@@ -258,7 +257,7 @@ class PodRuntime:
             what = f"the {kind.name.lower()} {name} still existed"
             raise NameHeld(
                 what, is_notified=False
-            ) from None  # the watch may already have reported its deletion
+            ) from None  # the watch may already have reported the object's deletion
         wanted = job_labels(made_from.kind, made_from.job.name)
         matches = wanted.items() <= labels_of(existing).items()
         if matches and controller_of(existing) is None:
@@ -279,9 +278,9 @@ class PodRuntime:
             raise NameHeld(f"the pod {name} belongs to another attempt")
 
     def _attempts(self, job_uid: str) -> Iterable[tuple[ReplicaId, Sequence[Object]]]:
-        """Return the attempts of a job with their pods.
+        """Return a job's attempts, each with its pods.
 
-        An attempt has one pod, unless a user created a copy of the pod.
+        An attempt has one pod, unless a user has copied the pod.
         """
         by_attempt: dict[ReplicaId, list[Object]] = {}
         for pod in self._owned(PODS, job_uid):
@@ -291,11 +290,12 @@ class PodRuntime:
         return by_attempt.items()
 
     def _current_replica(self, job: Job, replica: ReplicaId, pods: Sequence[Object]) -> Replica:
-        """Return the state of an attempt by its pod.
+        """Return the state of an attempt, derived from its pod.
 
-        If there are copies, delete those that are alive.
+        If a user has copied the pod, delete all living copies.
 
-        The pod with the expected name counts. If there is none, the newest pod counts.
+        The pod that has the expected name counts as the original. If there is none, the newest pod
+        does.
         """
         name = replica_name(job.name, replica.role, replica.index)
         *copies, pod = sorted(
@@ -361,7 +361,7 @@ class PodRuntime:
                 self._delete(SERVICES, service, uid)
 
     def _report_pending(self, job_uid: str) -> None:
-        """Record events on the job's object that explain its pending pods."""
+        """Record events on the job's object that explain why its pods are pending."""
         obj = self._jobs.find(job_uid)
         if obj is not None:
             pending = [pod for pod in self._owned(PODS, job_uid) if is_waiting(pod)]
@@ -372,7 +372,7 @@ class PodRuntime:
         return pod is not None and is_waiting(pod) and has_node(pod)
 
     def _delete(self, kind: Kind, obj: Object, job_uid: str) -> None:
-        """Delete exactly this object, and never a newer object with the same name."""
+        """Delete exactly this object and never a newer object of the same name."""
         namespace, name = location_of(obj)
         options = {"preconditions": {"uid": uid_of(obj)}}
         watcher = self.cache.of(kind, namespace)
@@ -403,7 +403,7 @@ def _seen(pod: Object, replica: ReplicaId) -> Replica:
     container = _CONTAINERS.get(labels_of(pod).get(OPERATOR_NAME, ""), "")
     state = read_pod_state(pod, container)
     if state.phase is Phase.SUCCEEDED and was_deleted_before_end(pod, state):
-        # If a program exits with 0 because of SIGTERM, it has saved its work but is not finished.
+        # A program that exits with 0 because of SIGTERM has saved its work but is not finished.
         return Replica(id=replica, phase=Phase.FAILED, reason="Evicted", deleting=True)
     is_silent = state.phase is Phase.SUCCEEDED
     return Replica(
@@ -421,7 +421,7 @@ def _seen(pod: Object, replica: ReplicaId) -> Replica:
 
 
 def _is_refusal(error: WindlassError) -> bool:
-    """Return whether an error concerns only one object, such as a taken name or a full quota.
+    """Return whether an error, such as a taken name or a full quota, concerns only one object.
 
     Other errors mean that the cluster is unreachable or busy.
     """
@@ -435,7 +435,7 @@ def _is_owned_by(obj: Object, uid: str) -> bool:
 
 
 def _is_end_observed(obj: Object, made_from: Translation) -> bool:
-    """Whether the deletion of an object wakes the job, because its labels or owner name the job."""
+    """Return whether an object's labels or owner name the job, so that its end wakes the job."""
     wanted = job_labels(made_from.kind, made_from.job.name)
     return wanted.items() <= labels_of(obj).items() or _is_owned_by(obj, made_from.job.uid)
 

@@ -1,8 +1,8 @@
 """The Kubernetes runtime, which runs replicas in pods.
 
-The cluster needs no installed component of Windlass. Each job has one Secret, which owns all other
-objects of the job, and one pod per attempt. If the replicas of a job communicate, each replica has
-a headless service. A pod runs the agent of the package `worker`. The agent downloads the code and
-uploads the same files that a local supervisor writes. The runtime reads the state of an attempt
-from these files. If they are missing, it reads the state of the pod.
+No Windlass component needs to be installed in the cluster. Each job has one pod per attempt and one
+Secret, which owns all of the job's other objects. If a job's replicas communicate, each replica
+also has a headless service. A pod runs the agent from the package `worker`. The agent downloads the
+code and uploads the same files that a local supervisor writes. The runtime reads an attempt's state
+from these files or, if they are missing, from the pod.
 """

@@ -1,4 +1,4 @@
-"""The server's view of a cluster, which consists of a connection and a pod watch per namespace."""
+"""The server's view of a cluster: one connection and a pod watch per namespace."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from windlass.runtimes.kubernetes.other_cluster import (
 )
 from windlass.runtimes.kubernetes.retry_queue import TOO_MANY, RetryQueue, TaskFailure, to_failure
 
-_SOON = 2.0  # seconds that a caller may wait for a login if the caller also serves other jobs
-_SHARED = 1.0  # seconds for which callers share the failure of a slow login
-_LONGEST = 400  # characters of an error message without its hint
+_SOON = 2.0  # seconds that a caller that also serves other jobs may wait for a login
+_SHARED = 1.0  # seconds for which callers share a slow login's failure
+_LONGEST = 400  # the most characters of an error message, without its hint
 
 
 class ClusterView:
-    """The connection to a cluster and the watches of its pods.
+    """The connection to a cluster and the watches of the cluster's pods.
 
-    They are created on first use, and created again after each login.
+    They are created on first use and again after each login.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class ClusterView:
         on_login: Callable[[], None],
         notify: Callable[[str], None],
     ) -> None:
-        """Call `on_pod` when a pod changed, and `notify` when a job's state may have changed."""
+        """Set up the view. `on_pod` gets changed pods, and `notify` gets possibly changed jobs."""
         self._connect = connect
         self._settings = settings
         self._records = records
@@ -59,7 +59,7 @@ class ClusterView:
         # wait for a login.
         self._lock = threading.RLock()
         self._renewal = SharedAttempt(self._renew)
-        self._failure: KubernetesError | None = None  # of the newest attempt to connect
+        self._failure: KubernetesError | None = None  # the failure of the newest attempt to connect
         self._shared_until = 0.0
         self._failed_with: Hashable = None  # the settings with which that attempt failed
         self._connection: Connection | None = None
@@ -71,11 +71,11 @@ class ClusterView:
         return self._connection
 
     def connected(self) -> Connection:
-        """Return the connection. Connect first, if there is no connection or a login outdated it.
+        """Return the connection. Connect first if there is none or if a login has outdated it.
 
-        This may take as long as a login program runs, so only callers that can wait may call it.
+        The call may take as long as a login program runs, so only callers that can wait may use it.
         Callers that wait at the same time share one login and its failure, unless the settings
-        changed.
+        change.
         """
         if connection := self._current():
             return connection
@@ -85,9 +85,9 @@ class ClusterView:
         return self._renewal.result()
 
     def connected_soon(self) -> Connection:
-        """Return the connection within seconds, or the previous connection if a login takes longer.
+        """Return the connection within seconds, or the previous one if a login takes longer.
 
-        Raises an error if there was no connection before. Later calls use the newest connection.
+        Raises an error if there is no previous connection. Later calls use the newest connection.
         """
         if connection := self._current():
             return connection
@@ -95,7 +95,7 @@ class ClusterView:
             "There is no connection to the cluster yet: the login program takes longer than usual."
         )
         try:
-            # After a failure, do not wait. The next caller gets the result of this attempt.
+            # After a failure, do not wait. The next caller gets this attempt's result.
             connection = self._renewal.soon(0.0 if self._failure else _SOON)
         except KubernetesError as error:
             failure = error
@@ -127,7 +127,7 @@ class ClusterView:
                 self._on_login()
         for watcher in outdated:
             watcher.stop(timeout=0)
-            self.notify_namespace(watcher.namespace)  # to reconcile its jobs
+            self.notify_namespace(watcher.namespace)  # so that the jobs there are reconciled
         return connection
 
     def connected_for(self, record: JobRecord) -> Connection:
@@ -140,9 +140,9 @@ class ClusterView:
         return connection
 
     def elsewhere(self, record: JobRecord) -> str | None:
-        """Return a message if a job is in another cluster, or "" if it is in the connected cluster.
+        """Return "" if a job is in the connected cluster, or a message if it is in another cluster.
 
-        Returns None until the cluster of the job is known.
+        Returns None until the job's cluster is known.
         """
         connection = self._connection
         is_elsewhere = (
@@ -156,7 +156,7 @@ class ClusterView:
         return elsewhere_message(record, connection.server) if is_elsewhere else ""
 
     def trouble(self, record: JobRecord) -> TaskFailure:
-        """Return the failure because of which a job's state may be outdated.
+        """Return the failure that may have left a job's state outdated.
 
         If there is none, return an empty failure.
         """
@@ -170,7 +170,7 @@ class ClusterView:
         return _shortened(next((failure for failure in failures if failure.message), TaskFailure()))
 
     def reach(self, record: JobRecord) -> None:
-        """Check in the background that the cluster of a job responds.
+        """Check in the background that a job's cluster responds.
 
         A watch alone notices a silent cluster only after a long time.
         """
@@ -199,18 +199,18 @@ class ClusterView:
         return False
 
     def now(self, namespace: str) -> Watcher | None:
-        """Return the watch of a namespace, or None if there is no watch yet."""
+        """Return a namespace's watch, or None if there is none yet."""
         with self._lock:
             return self._watchers.get(namespace)
 
     def watch(self, namespace: str) -> None:
-        """Watch the pods of a namespace, as soon as there is a connection."""
+        """Watch the pods of a namespace as soon as there is a connection."""
         key = ("watch", namespace)
         if self.now(namespace) is None and not self._retries.is_wanted(key):
             self._retries.do(key, partial(self.begin_watch, namespace))
 
     def begin_watch(self, namespace: str) -> Watcher:
-        """Return the watch of a namespace. Start the watch if there is none."""
+        """Return a namespace's watch. Start a watch if there is none."""
         connection = self.connected()
         with self._lock:
             if namespace in self._watchers:
@@ -229,7 +229,7 @@ class ClusterView:
             )
             self._watchers[namespace] = made
         made.start()
-        # Notify once the watch is synced. Only a synced watch shows which pods were deleted
+        # Notify once the watch is synced, because only then does it show which pods were deleted
         # earlier.
         self._retries.do(("synced", namespace), partial(self._notify_when_synced, made))
         return made

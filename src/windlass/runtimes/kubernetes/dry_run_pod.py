@@ -1,4 +1,4 @@
-"""Submits a pod as a dry run, to find options that the cluster would reject or ignore."""
+"""Submits a pod as a dry run to find options that the cluster would reject or ignore."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from windlass.runtimes.kubernetes.objects.manifests import build_pod, job_record
 
 _NOBODY = "0" * 32
 _QUICK = 20.0  # seconds that a response may take
-# These errors do not go away with time. A user has to create the missing object, or name another
-# object.
+# These errors do not go away with time. A user has to create the missing object or name a different
+# one.
 _MISSING = (ACCOUNT_MISSING, PRIORITY_MISSING)
 
 
 def needs_try(options: KubernetesOptions) -> bool:
-    """Return whether the pod options contain anything that only a dry run can validate."""
+    """Return whether the pod options include any that only a dry run can validate."""
     return bool(options.service_account or options.priority_class or options.pod_patch)
 
 
@@ -38,9 +38,10 @@ def check_pod(
 ) -> None:
     """Submit a dry run. Raise an error if an object is missing or `pod_patch=` has unknown fields.
 
-    The object may be a service account or a priority class. The cluster would silently drop unknown
-    fields. Other objections of the cluster (a quota, an admission rule) may go away, so they are
-    only reported when the real pod is created. If the cluster allows no dry run, the check passes.
+    The missing object may be a service account or a priority class. The cluster would silently drop
+    unknown fields. The cluster's other objections, such as a quota or an admission rule, may go
+    away, so they are reported only when the real pod is created. If the cluster does not allow dry
+    runs, the check passes.
     """
     pod = _pod(spec, role, namespace, placement, image)
     query = {"dryRun": "All"}
@@ -62,7 +63,7 @@ def check_pod(
 
 
 def _pod(spec: JobSpec, role: Role, namespace: str, placement: Placement, image: str) -> Object:
-    """Build the pod of a first attempt for the dry run. The trial has no number yet."""
+    """Build a first attempt's pod for the dry run. The trial has no number yet."""
     job = Job(uid=_NOBODY, trial_id=0, spec=spec)
     record = job_record(job, namespace, "0")
     first = ReplicaId(role.name, 0, 1)

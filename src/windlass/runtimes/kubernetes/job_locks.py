@@ -1,7 +1,7 @@
-"""One lock per job, which keeps its objects from being created and deleted at the same time.
+"""One lock per job, which prevents its objects from being created and deleted at the same time.
 
-If a deletion did not wait for a running creation, it would find nothing to delete, and would leave
-the new object behind.
+A deletion that did not wait for a running creation would find nothing to delete and would leave the
+new object behind.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 
 class JobLocks:
-    """A shared lock per job to create an object, and an exclusive lock to delete all its objects.
+    """A lock per job, which is shared to create an object and exclusive to delete all objects.
 
     >>> turns = JobLocks()
     >>> with turns.shared("a"), turns.shared("a"), turns.exclusive("b"):

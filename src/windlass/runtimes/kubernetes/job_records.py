@@ -1,7 +1,7 @@
-"""Job records, which list the jobs that may have objects in a cluster.
+"""Job records. Each describes a job that may have objects in a cluster.
 
-A record is written to disk before the first object of its job is created, and deleted after the
-last object is deleted. No object is forgotten, even if the server dies in between.
+A record is written to disk before its job's first object is created, and deleted after the last
+object is deleted. No object is forgotten, even if the server dies in between.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LONGEST = 100  # bytes
 
 
 class JobRecords:
-    """The records of all jobs of a home. All methods may be called from any thread."""
+    """The records of all of a home's jobs. Thread-safe."""
 
     def __init__(self, home: Path) -> None:
         # The folder contains one file for each job that has objects in a cluster.
@@ -36,7 +36,7 @@ class JobRecords:
 
     @property
     def identity(self) -> str:
-        """The id in the labels of all objects that this home creates. The id never changes."""
+        """The unchanging id in the labels of all objects that this home creates."""
         with self._lock:
             if not self._identity:
                 path = self._folder / _IDENTITY
@@ -48,7 +48,7 @@ class JobRecords:
             return self._identity
 
     def find(self, uid: str) -> JobRecord | None:
-        """Return the record of a job, or None if there is no record."""
+        """Return a job's record, or None if there is none."""
         with self._lock:
             if uid not in self._cache:
                 self._cache[uid] = self._read(uid)
@@ -69,7 +69,7 @@ class JobRecords:
                 self._replace(before, msgspec.structs.replace(before, **changes))
 
     def place(self, uid: str, role: str, where: Placement) -> None:
-        """Store the placement of a role's pods in the job's record.
+        """Store the placement for a role's pods in the job's record.
 
         Do nothing if there is no record.
         """

@@ -1,6 +1,6 @@
-"""Waits until pods of other owners no longer have a name that one of our pods needs.
+"""Waits until foreign pods release names that our own pods need.
 
-The normal watch of a namespace contains only our own pods, so each conflict has its own watch.
+The normal watch of a namespace contains only our own pods, so each conflict needs its own watch.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from windlass.runtimes.kubernetes.retry_queue import RetryQueue
 
 
 class NameConflicts:
-    """Wakes a task of the retry queue as soon as the pod that blocks the task is deleted."""
+    """Wakes a task in the retry queue as soon as the pod that blocks the task is deleted."""
 
     def __init__(self, retries: RetryQueue) -> None:
         self._retries = retries
         self._lock = threading.Lock()
-        self._watchers: dict[Hashable, Watcher] = {}  # by the key of the task
+        self._watchers: dict[Hashable, Watcher] = {}  # by task key
 
     def wait_for(self, key: Hashable, connection: Connection, namespace: str, name: str) -> None:
-        """Watch the pod that blocks a task, unless the task already has a watch."""
+        """Watch the pod that blocks a task unless the task already has a watch."""
         with self._lock:
             if key in self._watchers:
                 return
@@ -41,7 +41,7 @@ class NameConflicts:
         self._retries.do(("obstacle", key), check)
 
     def forget(self, key: Hashable) -> None:
-        """Stop the watch of a task."""
+        """Stop a task's watch."""
         with self._lock:
             watcher = self._watchers.pop(key, None)
         if watcher is not None:

@@ -1,11 +1,11 @@
-"""Finds jobs whose cluster is not the cluster to which the server is connected.
+"""Finds jobs that are in a different cluster than the one to which the server is connected.
 
-A server may restart with another KUBECONFIG. It must not take pods for deleted that it merely
-cannot see, because the pods would run twice. A job record therefore identifies the cluster by the
-address and the certificate authority of its API. If these differ, the server first looks for the
-job's Secret, which owns all objects of the job. Until the result is known, the server changes no
-attempt and creates nothing. A job that never started is in no cluster, and may start in any
-cluster.
+A server may restart with a different KUBECONFIG. It must not assume that pods were deleted merely
+because it cannot see them, or their programs would run twice. A job record therefore identifies the
+job's cluster by the address and certificate authority of the cluster's API. If these differ from
+those of the connected cluster, the server first looks for the job's Secret, which owns all of the
+job's other objects. Until the result is known, the server changes no attempt and creates nothing. A
+job that never started is in no cluster and may start in any cluster.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ from windlass.runtimes.kubernetes.objects import names as pod_names
 from windlass.runtimes.kubernetes.objects.manifests import JobRecord
 
 _NOT_FOUND = 404
-_NOT_ALLOWED = (401, 403)  # may be temporary when a cluster starts
+_NOT_ALLOWED = (401, 403)  # may be temporary while a cluster starts
 _FRESH = 30.0  # seconds until the server repeats a request that a cluster refused
 
 
 class OtherClusters:
-    """Determines whether a job is in the connected cluster. May be used from any thread."""
+    """Determines whether a job is in the connected cluster. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        # Whether a job is in another cluster, and until when this is valid, by job and cluster.
+        # Whether a job is in another cluster, and until when this result is valid, by job and
+        # cluster.
         self._cache: dict[tuple[str, str], tuple[bool, float]] = {}
 
     def is_elsewhere(self, record: JobRecord, connection: Connection) -> bool | None:
-        """Return whether a job is in another cluster, or None if `check` has to find out first."""
+        """Return whether a job is in another cluster, or None if `check` must find out first."""
         if not record.is_begun or record.server == connection.address:
             return False
         with self._lock:
@@ -43,7 +44,7 @@ class OtherClusters:
         return is_elsewhere if time.monotonic() < until else None
 
     def check(self, record: JobRecord, connection: Connection) -> bool:
-        """Return whether a job is in another cluster. Query the connected cluster if necessary."""
+        """Return whether a job is in another cluster. If necessary, query the connected one."""
         cached = self.is_elsewhere(record, connection)
         if cached is not None:
             return cached
@@ -68,7 +69,7 @@ HOW_TO_CONNECT_THERE = (
 
 
 def elsewhere_message(record: JobRecord, server: str) -> str:
-    """Return the message for a job that is in another cluster than the connected cluster `server`.
+    """Return the message for a job that is not in the connected cluster at `server`.
 
     >>> elsewhere_message(
     ...     JobRecord(uid="", trial_id=1, namespace="", base="", home="", server="https://a"), "b"

@@ -1,6 +1,6 @@
-"""Creates pods, deletes pods, and deletes all objects of a job in the cluster.
+"""Creates and deletes pods, and deletes all of a job's objects in the cluster.
 
-Each action is a task of the retry queue. If the action fails, the queue repeats it from the start.
+Each action is a task in the retry queue. If an action fails, the queue repeats it from the start.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from windlass.runtimes.kubernetes.retry_queue import RetryQueue
 from windlass.runtimes.kubernetes.server_context import KubernetesContext
 from windlass.runtimes.kubernetes.submit_checks import SubmitChecks
 
-_SHORT = 5  # grace period in seconds for a pod whose program never started
-_INVALID = (400, 422)  # a retry of these requests would fail again
-_REFUSED = range(400, 500)  # the API understood the request, and created nothing
+_SHORT = 5  # grace period in seconds for a started pod in which no program runs
+_INVALID = (400, 422)  # retrying a request with one of these responses would fail again
+_REFUSED = range(400, 500)  # the API understood the request and created nothing
 
 
 class PodActions:
-    """Creates and deletes pods in the background. Callers do not wait."""
+    """Creates and deletes pods in the background, so that callers do not wait."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class PodActions:
         checks: SubmitChecks,
         notify: Callable[[str], None],
     ) -> None:
-        """Call `notify` with a job's uid whenever an action for the job has ended."""
+        """Set up the actions. `notify` gets a job's uid whenever one of its actions has ended."""
         self._context = context
         self._records = records
         self._retries = retries
@@ -65,15 +65,15 @@ class PodActions:
         self._owner_locks = JobLocks()
         self._conflicts = NameConflicts(retries)
         self._owners: dict[str, str] = {}  # the uid of each job's Secret
-        self._gone: set[Path] = set()  # the folders of attempts whose pods were not found
+        self._gone: set[Path] = set()  # the folders of attempts whose pods a search did not find
 
     def make(self, record: JobRecord, job: Job, attempt: PodAttempt) -> None:
-        """Create the pod of an attempt, and all other objects that the pod needs."""
+        """Create an attempt's pod and all other objects that the pod needs."""
         self._retries.forget(("release", record.uid))
         self._retries.do(("make", attempt.path), partial(self._make, record, job, attempt))
 
     def why_not_made(self, attempt: PodAttempt) -> str:
-        """Return the reason why the attempt has no pod yet, or "" if creation has not failed.
+        """Return the reason why the attempt has no pod yet, or "" if creating it has not failed.
 
         The reason ends with a hint.
         """
@@ -87,17 +87,17 @@ class PodActions:
         after: float = 0.0,
         grace: int | None = None,
     ) -> None:
-        """Delete the pod of an attempt after `after` seconds."""
+        """Delete an attempt's pod after `after` seconds."""
         end = partial(self._end, record, attempt, grace)
         self._retries.do(("end", attempt.path), end, after=after)
 
     def is_gone(self, record: JobRecord, attempt: PodAttempt) -> bool:
-        """Whether a pod that the watch does not contain is deleted.
+        """Return whether a pod that the watch does not contain is known to be deleted.
 
-        Starts a search if this is unknown.
+        If that is unknown, this method starts a search in the background and returns False.
 
-        If the search finds that the pod still runs, it stops the pod, because two attempts of a
-        replica must never run at the same time.
+        If the search finds that the pod still runs, it stops the pod, because two attempts of the
+        same replica must never run at the same time.
         """
         if attempt.path in self._gone:
             self._gone.discard(attempt.path)
@@ -112,9 +112,9 @@ class PodActions:
         self._retries.do(("release", record.uid), partial(self._release, record))
 
     def forget_owner(self, record: JobRecord) -> None:
-        """Forget the cached uid of a job's Secret, which may be deleted.
+        """Forget the cached uid of a job's Secret, because the Secret may have been deleted.
 
-        The next use queries it.
+        The next use queries the uid again.
         """
         self._owners.pop(record.uid, None)
 
@@ -125,7 +125,7 @@ class PodActions:
 
     def _make(self, record: JobRecord, job: Job, attempt: PodAttempt) -> None:
         with self._locks.shared(record.uid):
-            # A released job has no record. Nothing would delete an object that is created now.
+            # A released job has no record. If an object were created now, nothing would delete it.
             now = self._records.find(record.uid)
             is_to_be = not attempt.is_unwanted() and not attempt.was_made
             key = ("make", attempt.path)
@@ -133,7 +133,7 @@ class PodActions:
                 if now is not None and is_to_be:
                     self._create_now(now, job, attempt)
             except api_objects.NameTaken as error:
-                if error.kind is PODS:  # other kinds may need another permission
+                if error.kind is PODS:  # watching other kinds may need an additional permission
                     connection = self._view.connected()
                     self._conflicts.wait_for(key, connection, error.namespace, error.name)
                 raise
@@ -145,8 +145,8 @@ class PodActions:
         for before in attempt.left_before():
             self._ensure_gone(connection, record, before)
         if attempt.was_taken_up:
-            # An earlier process created the pod, and was killed before it stored that. A second pod
-            # would run the program twice.
+            # An earlier process created the pod and was killed before it recorded that. A second
+            # pod would run the program twice.
             pod = self._find(connection, record, attempt)
             gone = "its pod was deleted, but not by Windlass"
             end = None if pod is not None else ("Lost", gone)
@@ -158,14 +158,14 @@ class PodActions:
             # before `note_made`, because the watch must contain the pod by then
             watcher.observe(pod)
             attempt.note_made(pod)
-            if attempt.is_unwanted():  # in the meantime
+            if attempt.is_unwanted():  # it became unwanted in the meantime
                 self.end(record, attempt)
         self._notify(record.uid)
 
     def _ensure_gone(self, connection: Connection, record: JobRecord, attempt: PodAttempt) -> None:
         """Delete the pod of an earlier attempt whose end was never observed.
 
-        Two attempts of a replica must never run at the same time.
+        Two attempts of the same replica must never run at the same time.
         """
         pod = self._find(connection, record, attempt)
         if pod is not None and not read_pod_state(pod, CONTAINER).phase.is_final:
@@ -183,9 +183,9 @@ class PodActions:
     def _make_pod(
         self, connection: Connection, record: JobRecord, job: Job, replica: ReplicaId
     ) -> tuple[Object | None, tuple[str, str] | None]:
-        """Create the pod of an attempt.
+        """Create an attempt's pod.
 
-        Return the pod, or a reason and message if creation can never succeed.
+        Return the pod, or a reason and message if creating it can never succeed.
         """
         owner = self._owner(connection, record)
         if has_services(job.spec):
@@ -207,7 +207,7 @@ class PodActions:
             return None, ("StartFailed", one_line_error(error))
 
     def _owner(self, connection: Connection, record: JobRecord) -> str:
-        """Return the uid of the Secret that owns all objects of a job.
+        """Return the uid of the Secret that owns all of a job's other objects.
 
         Create the Secret if necessary.
         """
@@ -226,7 +226,7 @@ class PodActions:
             "port": AGENT_PORT,
         }
         secret = build_secret(record, self._context.worker(), settings)
-        # Another replica's attempt may have changed the record.
+        # Another replica's thread may have changed the record.
         now = self._records.find(record.uid)
         is_first = now is not None and not now.is_begun
         if is_first:
@@ -260,7 +260,7 @@ class PodActions:
             self._notify(record.uid)
 
     def _is_seen(self, record: JobRecord, pod: Object) -> bool:
-        """Return whether the watch contains a pod again, so that no search is necessary."""
+        """Return whether the watch contains a pod again, which makes a search unnecessary."""
         watcher = self._view.now(record.namespace)
         return watcher is not None and watcher.get(uid_of(pod)) is not None
 
@@ -269,7 +269,7 @@ class PodActions:
         if not record.is_begun:
             return
         connection = self._view.connected_for(record)
-        # If the cluster does not respond, the watch reports the reason.
+        # If the cluster does not respond, the watch will report the reason.
         watcher = self._view.begin_watch(record.namespace)
         name = pod_names.pod_name(record.base, attempt.replica)
         pod = api_objects.find(connection, PODS, record.namespace, name)
@@ -292,7 +292,7 @@ class PodActions:
             self._records.drop(record.uid)
 
     def _remove_owner(self, record: JobRecord) -> None:
-        """Delete the Secret of a job, and with it all objects that the Secret owns."""
+        """Delete a job's Secret and thereby all objects that the Secret owns."""
         connection = self._view.connected_for(record)
         owner = api_objects.find(connection, api_objects.SECRETS, record.namespace, record.base)
         if owner is not None and labels_of(owner).get(pod_names.UID) == record.uid:
@@ -300,11 +300,11 @@ class PodActions:
 
 
 def _grace_of(attempt: PodAttempt, pod: Object) -> int | None:
-    """Return the seconds that a pod has to end, or None for the pod's own grace period.
+    """Return how many seconds a pod has to end, or None for the pod's own grace period.
 
-    If the program never started, the pod has no grace period. Otherwise, a kubelet that waits for
-    an image may take a minute to notice the deletion. If the agent starts nevertheless, the server
-    tells it to stop.
+    A pod whose container never started has no grace period, because a kubelet that waits for an
+    image might take a minute to notice the deletion. If the agent starts nevertheless, the server
+    tells it to stop. If the container started but no program runs in it, the grace period is short.
     """
     if attempt.was_begun and not attempt.has_ended:
         return None

@@ -1,4 +1,4 @@
-"""A queue of actions in a cluster, which a few threads run and repeat until they succeed.
+"""A queue of actions in a cluster. A few threads run each action and repeat it until it succeeds.
 
 The controller never waits for a cluster, because a cluster that does not answer must not delay jobs
 on other backends.
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class TaskFailure(NamedTuple):
-    """The error message of a failed task, without and with a hint."""
+    """A failed task's error message, once without and once with a hint."""
 
     message: str = ""
     message_with_hint: str = ""
@@ -33,7 +33,7 @@ class TaskFailure(NamedTuple):
 class RetryQueue:
     """Runs tasks in background threads. At most one task per key runs at a time.
 
-    A newer task replaces a waiting task with the same key.
+    A new task replaces a waiting task with the same key.
 
     >>> retries, done = RetryQueue(), threading.Event()
     >>> retries.do("greet", done.set)
@@ -50,14 +50,14 @@ class RetryQueue:
         self._wanted: dict[Hashable, tuple[int, Callable[[], object]]] = {}
         self._failures: dict[Hashable, tuple[int, TaskFailure]] = {}
         self._busy: set[Hashable] = set()
-        self._parked: set[Hashable] = set()  # due when the running task with the same key ends
+        self._parked: set[Hashable] = set()  # due once the running task with this key ends
         self._woken: set[Hashable] = set()  # running tasks to repeat at once if they fail
         self._numbers = itertools.count()
         self._threads: list[threading.Thread] = []
         self._is_closed = False
 
     def do(self, key: Hashable, act: Callable[[], object], *, after: float = 0.0) -> None:
-        """Schedule a task. It replaces a scheduled task with the same key."""
+        """Schedule a task. It replaces any scheduled task with the same key."""
         with self._changed:
             if self._is_closed:
                 return
@@ -94,7 +94,7 @@ class RetryQueue:
             return key in self._wanted or key in self._busy
 
     def failure(self, key: Hashable) -> TaskFailure:
-        """Return the last failure of an unfinished task, or an empty failure."""
+        """Return an unfinished task's last failure, or an empty failure if there is none."""
         with self._changed:
             return self._failures.get(key, (0, TaskFailure()))[1]
 
@@ -121,14 +121,14 @@ class RetryQueue:
             failure = TaskFailure()
             try:
                 act()
-            except Exception as error:  # noqa: BLE001 -- any error is stored, and the task repeated
+            except Exception as error:  # noqa: BLE001 -- any error is stored for a retry
                 failure = to_failure(error)
                 if not isinstance(error, WindlassError):
                     _log.exception("a background task in a cluster failed")
             self._finish(key, act, failure)
 
     def _next(self) -> tuple[Hashable, Callable[[], object]] | None:
-        """Wait for the next due task and return it. Return None when the queue is closed."""
+        """Wait for the next due task and return it, or return None when the queue is closed."""
         with self._changed:
             while not self._is_closed:
                 wait = None
@@ -163,7 +163,7 @@ class RetryQueue:
                 count, before = self._failures.get(key, (0, TaskFailure()))
                 is_news, count = failure != before, count + 1
                 self._failures[key] = (count, failure)
-                if key not in self._wanted:  # otherwise, a newer task replaces this task
+                if key not in self._wanted:  # no newer task replaces this task
                     longest = 0.0 if is_woken else LONGEST_PAUSE
                     pause = min(FIRST_PAUSE * 2.0 ** min(count - 1, 16), longest)
                     self._plan(key, act, pause)

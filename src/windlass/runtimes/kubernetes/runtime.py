@@ -50,10 +50,10 @@ def create_runtime(server: ServerContext) -> KubernetesRuntime:
 class KubernetesRuntime:
     """Runs replicas in the pods of a cluster.
 
-    Replicas are known by their files under `home` and by the labels of their pods. Only `validate`
-    waits for the cluster or for a login. `create` and `addresses` may wait a few seconds to learn
-    the default namespace. All important state is on disk. After a crash, another instance finds the
-    same replicas once `adopt` was called.
+    The runtime finds replicas by their files under `home` and by the labels of their pods. Only
+    `validate` waits for the cluster or for a login, except that `create` and `addresses` may wait a
+    few seconds for the default namespace. All important state is on disk. After a crash, a new
+    instance finds the same replicas once `adopt` has been called.
     """
 
     def __init__(self, home: Path, context: KubernetesContext) -> None:
@@ -69,7 +69,7 @@ class KubernetesRuntime:
             self._records,
             self._retries,
             on_pod=self._pod_changed,
-            # the next observation of each pod opens its tunnel again
+            # the next observation of a pod opens its tunnel again
             on_login=self._tunnels.drop_all,
             notify=self._notify,
         )
@@ -84,7 +84,7 @@ class KubernetesRuntime:
         self._on_orders: list[Callable[[int], None]] = []
 
     def validate(self, spec: JobSpec) -> list[str]:
-        """Return the options that pods do not support. Raises if the cluster does not respond."""
+        """Return the options that pods do not support. Raise if the cluster does not respond."""
         problems = self._checks.problems(spec)
         if not problems:
             self._checks.check(self._view.connected(), spec)
@@ -99,7 +99,7 @@ class KubernetesRuntime:
         self._on_orders.append(callback)
 
     def addresses(self, job: Job, assigned: Mapping[str, str]) -> dict[str, str]:
-        """Return the service addresses of all replicas. A single replica needs none."""
+        """Return the service addresses of a job's replicas. A single replica needs none."""
         if not has_services(job.spec):
             return dict(assigned)
         record = self._record(job)
@@ -113,7 +113,7 @@ class KubernetesRuntime:
         return {**made, **assigned}
 
     def create(self, job: Job, replica: ReplicaId, assignment: Assignment) -> None:
-        """Create the pod of an attempt, unless the pod exists or the attempt has ended."""
+        """Create an attempt's pod unless the pod exists or the attempt has ended."""
         record = self._record(job)
         attempt = self._attempts.one(record, job.spec, replica)
         if attempt.has_ended or attempt.was_made:
@@ -122,9 +122,9 @@ class KubernetesRuntime:
         self._actions.make(record, job, attempt)
 
     def delete(self, job: Job, replica: ReplicaId, grace: float) -> None:
-        """Stop an attempt. If its agent has started, the agent stops it.
+        """Stop an attempt through its agent, if the agent has started.
 
-        Otherwise, delete the pod.
+        If the agent has not started, delete the pod.
         """
         record = self._records.find(job.uid)
         if record is None:
@@ -141,7 +141,7 @@ class KubernetesRuntime:
             self._notify(job.uid)
         for callback in self._on_orders:
             callback(record.trial_id)
-        # A started attempt ends by itself and uploads its results. This task deletes a pod that
+        # A started attempt ends by itself and uploads its results. This task deletes the pod if it
         # does not end.
         after = grace + HAND_OVER if attempt.was_begun else 0.0
         self._actions.end(record, attempt, after=after)
@@ -149,7 +149,7 @@ class KubernetesRuntime:
     def give_up(self, job_uid: str) -> None:
         """End a job that is being stopped, even if its cluster does not respond.
 
-        The job record stays until the cluster is back, and the objects of the job are deleted then.
+        The job record is kept until the cluster is back. The job's objects are deleted then.
         """
         self._records.change(job_uid, is_given_up=True)
         record = self._records.find(job_uid)
@@ -162,8 +162,8 @@ class KubernetesRuntime:
         if record is None:
             return []
         attempts = [*self._attempts.all(record, job.spec)]
-        # Read the watch before the check of the cluster. If the connection changes in between, a
-        # watch of the new cluster must not be used here.
+        # Read the watch before checking the cluster. If the connection changes in between, the new
+        # cluster's watch must not be used here.
         watcher = self._view.now(record.namespace)
         elsewhere = self._view.elsewhere(record)
         now = time.time()
@@ -177,11 +177,11 @@ class KubernetesRuntime:
             message = f"{elsewhere}: {HOW_TO_CONNECT_THERE}"
             abandoned = abandoned_message(record, elsewhere)
             seen = [attempt.observe_elsewhere(message, abandoned, now) for attempt in attempts]
-            # No event reports when the grace period of these attempts is over.
+            # No event reports the end of these attempts' grace period.
             if any(replica.deleting for replica in seen):
                 self._observer.reconcile_after(job.uid, _RECHECK)
             return seen
-        if elsewhere is not None:  # otherwise, the connected cluster may have no objects of the job
+        if elsewhere is not None:  # None means that the job may be in a different cluster
             self._view.watch(record.namespace)
         is_seen = watcher is not None and watcher.synced.is_set() and elsewhere is not None
         return [
@@ -190,7 +190,7 @@ class KubernetesRuntime:
         ]
 
     def release(self, job_uid: str) -> None:
-        """Delete all objects of a job in the cluster."""
+        """Delete all of a job's objects in the cluster."""
         self._attempts.forget(job_uid)
         record = self._records.find(job_uid)
         if record is not None:
@@ -228,7 +228,7 @@ class KubernetesRuntime:
         self._view.close()
 
     def _why_unreachable(self, record: JobRecord) -> str:
-        """Return the reason why the cluster of a job does not respond, or ""."""
+        """Return the reason why a job's cluster does not respond, or "" if it does."""
         trouble = self._view.trouble(record)
         return "" if trouble.is_busy else trouble.message
 
@@ -239,7 +239,7 @@ class KubernetesRuntime:
             namespace = options.namespace or self._view.connected_soon().namespace
             record = job_record(
                 job, namespace, self._records.identity
-            )  # the record names no cluster until the job starts
+            )  # the record does not name a cluster until the job starts
             self._records.keep(record)
         return record
 
@@ -262,7 +262,7 @@ class KubernetesRuntime:
 
     def _pod_changed(self, before: Object | None, after: Object | None) -> None:
         pod = after or before
-        assert pod is not None  # noqa: S101 -- one of the two is set
+        assert pod is not None  # noqa: S101 -- at least one of the two is set
         uid = labels_of(pod).get(pod_names.UID, "")
         if after is None:
             self._observer.forget(pod)

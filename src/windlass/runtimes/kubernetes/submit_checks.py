@@ -1,4 +1,4 @@
-"""Checks a job before it is accepted, for unsupported options and resources that do not exist."""
+"""Checks a new job for unsupported options and missing resources before it is accepted."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Value = TypeVar("Value")
 
 
 class SubmitChecks:
-    """The checks of submitted jobs. Responses of the cluster are cached for a minute."""
+    """Checks submitted jobs. Responses from the cluster are cached for a minute."""
 
     def __init__(self, image: str = "", clock: Callable[[], float] = time.monotonic) -> None:
         self._image = image
@@ -38,7 +38,7 @@ class SubmitChecks:
         self._lock = threading.Lock()
         self._passed: dict[Hashable, float] = {}  # the time at which each check passed
         self._nodes: tuple[float, str, list[Node] | None] | None = None
-        self._placed: dict[Hashable, Placement] = {}  # the last placement of each kind of role
+        self._placed: dict[Hashable, Placement] = {}  # the last placements, by cache key
 
     def problems(self, spec: JobSpec) -> list[str]:
         """Return a sentence for each option of the job that cannot work in pods."""
@@ -60,7 +60,7 @@ class SubmitChecks:
         return problems
 
     def check(self, connection: Connection, spec: JobSpec) -> None:
-        """Raise an error if the cluster would refuse, never run, or silently change the job."""
+        """Raise an error if the cluster would refuse, silently change, or never run the job."""
         options = spec.roles[0].kubernetes or KubernetesOptions()
         namespace = options.namespace or connection.namespace
         self._check_allowed(connection, namespace)
@@ -81,9 +81,9 @@ class SubmitChecks:
                 self._once(("pod", connection.server, namespace, named, patch), check)
 
     def placement(self, connection: Connection, role: Role) -> Placement:
-        """Return where pods with a role's accelerator may run.
+        """Return where pods that use a role's accelerator may run.
 
-        Raise `ResourceError` if no node has it.
+        Raise `ResourceError` if no node has this accelerator.
         """
         if role.resources.accelerator is None:
             return Placement()
@@ -95,12 +95,12 @@ class SubmitChecks:
     def placement_of_attempt(
         self, connection: Connection, role: Role, before: Placement | None = None
     ) -> tuple[Placement, bool]:
-        """Return the placement of an accepted job's role, and whether the placement is a guess.
+        """Return the placement for an accepted job's role, and whether the placement is a guess.
 
         This method never refuses a role, even if all suitable nodes are gone. Autoscalers add nodes
-        for a waiting pod, so the pod is built for the nodes that existed before. These are the
-        nodes that this server last saw, or the nodes of the previous attempt (`before`). If neither
-        is known, the pod is built for the common node labels, and the second value is true.
+        for a waiting pod, so the pod is built for nodes that existed earlier: those that this
+        server last saw, or those of the previous attempt (`before`). If neither are known, the pod
+        is built for common node labels, and the second value is true.
         """
         try:
             return self.placement(connection, role), False
@@ -110,7 +110,7 @@ class SubmitChecks:
             return cached or _placement(role, None), cached is None
 
     def _check_resources(self, connection: Connection, spec: JobSpec) -> None:
-        """Refuse roles that need more than any machine has. Report all such roles in one error."""
+        """Refuse roles that need more than any machine has. One error reports all such roles."""
         problems: list[tuple[str, ResourceError]] = []
         for role in spec.roles:
             for check in (self.placement, self._check_size):
@@ -142,7 +142,7 @@ class SubmitChecks:
         self._once(("allowed", connection.server, connection.account, namespace), check)
 
     def _once(self, key: Hashable, check: Callable[[], None]) -> None:
-        """Run a check, unless it passed a moment ago, because many jobs may arrive at once."""
+        """Run a check unless it passed recently, because many jobs may arrive at once."""
         with self._lock:
             since = self._passed.get(key)
         if since is not None and self._clock() - since < _FRESH:
@@ -174,7 +174,7 @@ def _placement(role: Role, nodes: list[Node] | None) -> Placement:
 
 
 def _cache_key(connection: Connection, role: Role) -> Hashable:
-    """Return all inputs that determine the placement of a role, except the nodes."""
+    """Return all inputs, apart from the nodes, that determine a role's placement."""
     options = role.kubernetes or KubernetesOptions()
     of_pods = (options.tolerations, options.node_selector)
     needs = msgspec.json.encode((role.resources.accelerator, role.replicas, of_pods))

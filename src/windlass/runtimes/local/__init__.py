@@ -1,1 +1,1 @@
-"""The local runtime, which runs each replica as a process of this machine with a supervisor."""
+"""The local runtime, which runs each replica as a supervised process on this machine."""

@@ -1,4 +1,4 @@
-"""One attempt of a replica on this machine. Its files alone describe its state."""
+"""An attempt that runs on this machine. Its files alone describe its state."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from windlass.worker.common.process_identity import is_alive
 from windlass.worker.supervise.child_process import replica_marker
 from windlass.worker.supervise.ports import LOOPBACK
 
-EXTERNAL = "external"  # the executable type of a process that Windlass did not start
+EXTERNAL = "external"  # the executable type of a process not started by Windlass
 REMOTE = "away"  # a key in the launch files of attempts on other machines
-_YOUNG = 10.0  # seconds in which a new supervisor must take its lock
+_YOUNG = 10.0  # seconds within which a new supervisor must take its lock
 _NODE = socket.gethostname()
 
 _COPIED = "it ran in the home of which this home is a copy"
@@ -33,7 +33,7 @@ _WORDLESS = "its process ended without a report"
 class Attempt(AttemptFiles):
     """The files of one attempt on this machine. An attempt is alive while a process holds its lock.
 
-    If the home was copied from another home, the copied attempts belong to the original home. Their
+    If this home is a copy of another home, the copied attempts belong to the original home. Their
     processes get no signal from here, and the attempts count as ended.
     """
 
@@ -48,9 +48,9 @@ class Attempt(AttemptFiles):
 
     @property
     def address(self) -> str:
-        """The address of the replica for its peers.
+        """The address at which other replicas reach this replica.
 
-        The address has no port if the job needs none.
+        It has no port if the job needs none.
         """
         port = (self.launch() or {}).get("hold")
         return f"{LOOPBACK}:{port}" if port else LOOPBACK
@@ -72,7 +72,7 @@ class Attempt(AttemptFiles):
     def is_alive(self) -> bool:
         """Whether a supervisor holds the lock or, if the attempt is external, its process runs.
 
-        The lock of an external attempt is unreliable. The program may close the file descriptor,
+        An external attempt's lock is unreliable, because the program may close the file descriptor
         and a forked child may hold the lock after the program has ended.
         """
         if self.is_of_another_home:
@@ -82,7 +82,7 @@ class Attempt(AttemptFiles):
 
     @property
     def is_external(self) -> bool:
-        """Whether the process of the attempt was started by the user and not by Windlass."""
+        """Whether the attempt's process was started by the user and not by Windlass."""
         return ((self.launch() or {}).get("executable") or {}).get("type") == EXTERNAL
 
     @property
@@ -92,7 +92,7 @@ class Attempt(AttemptFiles):
 
     @property
     def is_of_another_home(self) -> bool:
-        """Whether this home is a copy, and the original home started the attempt."""
+        """Whether this home is a copy and the original home started the attempt."""
         return bool(self._launched_by and self._home_id) and self._launched_by != self._home_id
 
     @property
@@ -102,25 +102,25 @@ class Attempt(AttemptFiles):
         return str(key.get("home") or "")
 
     def supervisor(self) -> tuple[int, str] | None:
-        """Return the pid and the identity of the supervisor, as the state file records them."""
+        """Return the supervisor's pid and identity, as recorded in the state file."""
         owner = self._state().supervisor
         return (owner.pid, owner.identity) if owner else None
 
     def pid(self) -> int | None:
-        """Return the pid of the user's process, or None if the process does not run."""
+        """Return the pid of the user's process, or None if it does not run."""
         process = None if self.is_of_another_home else self._state().process
         lives = process is not None and is_alive(process.pid, process.identity)
         return process.pid if process is not None and lives else None
 
     def observe(self, *, is_starting: bool) -> Replica:
-        """Return the state of the attempt. If its supervisor died, write an exit record."""
+        """Return the attempt's state. If its supervisor died, write an exit record."""
         ended = self._ended()
         if ended is not None:
             return ended
         if self.is_alive:
             return self._given_up() or self._living()
-        # The supervisor writes the exit record before it releases the lock. The record may exist
-        # now.
+        # The supervisor writes the exit record before it releases the lock, so the record may exist
+        # by now.
         ended = self._ended()
         if ended is not None:
             return ended
@@ -140,7 +140,7 @@ class Attempt(AttemptFiles):
         return self._ended() or self._replica(phase=Phase.PENDING, message="starting")
 
     def check_process(self, seen: Replica) -> Replica:
-        """Set `ended` in a running state if the process has died but has no exit record yet."""
+        """Return the state with `ended` set if the process has died but has no exit record yet."""
         if seen.phase is not Phase.RUNNING:
             return seen
         process = self._state().process
@@ -153,8 +153,8 @@ class Attempt(AttemptFiles):
         if self.has_ended or not exists(self.path):
             return
         try:
-            # Write the file before the check of the lock. A supervisor that takes the lock later
-            # sees it.
+            # Write the file before checking the lock. A supervisor that takes the lock later sees
+            # the file.
             write_json(self._file(paths.STOP), {"grace": grace, "reason": reason})
         except OSError:
             # The disk is full. Without the stop file, the supervisor uses its own grace period.
@@ -173,7 +173,7 @@ class Attempt(AttemptFiles):
     def repeat_stop(self) -> None:
         """Signal the supervisor again if there is a stop file.
 
-        An earlier server may have died after it wrote the file and before it sent the signal.
+        An earlier server may have died after writing the file but before sending the signal.
         """
         if exists(self.path / paths.STOP) and not self.is_external:
             self._signal_supervisor()
@@ -183,22 +183,22 @@ class Attempt(AttemptFiles):
         owner = None if self.is_of_another_home else self.supervisor()
         if owner is None or not send_signal(*owner, signal.SIGTERM):
             return False
-        send_signal(*owner, signal.SIGCONT)  # a stopped process would not handle SIGTERM
+        send_signal(*owner, signal.SIGCONT)  # a suspended process would not handle SIGTERM
         return True
 
     def record_end(self, reason: str, message: str) -> bool:
-        """Kill the processes of an attempt that has no supervisor, and write its exit record.
+        """Kill the processes of an attempt that has no supervisor, and write the exit record.
 
         If a supervisor is alive, do nothing and return False.
         """
-        # if the copy uses hard links, even the lock file belongs to the original
+        # if the home was copied with hard links, even the lock file belongs to the original
         if self.is_of_another_home:
             record = self._end(reason, message, self._last_beat())
             write_json_once(self._file(paths.EXIT), record)
             return True
         if self.is_external:
             # Do not kill an external process, because we did not start it. The lock does not show
-            # whether it runs, because a forked child may hold the lock.
+            # whether the process runs, because a forked child may hold the lock.
             write_json_once(self._file(paths.EXIT), self._end(reason, message, time.time()))
             return True
         lock = self._take_lock()
@@ -217,9 +217,9 @@ class Attempt(AttemptFiles):
         return True
 
     def _given_up(self) -> Replica | None:
-        """Return the end of an external attempt that did not stop within its grace period, or None.
+        """Return the final state of an external attempt that outlived its grace period, or None.
 
-        The process itself continues, because we did not start it. Its further results are not
+        The process itself continues, because we did not start it, but its further results are not
         recorded.
         """
         if not self.is_external:
@@ -237,9 +237,9 @@ class Attempt(AttemptFiles):
             return time.time()
 
     def _take_lock(self) -> int | None:
-        """Take the lock.
+        """Take the attempt's lock and return its descriptor, or None if it is taken.
 
-        Retry for a moment, because a process may hold it briefly just to check it.
+        Retry for a moment, because a process that only checks the lock holds it briefly.
         """
         until = time.monotonic() + 0.2
         while True:
@@ -253,7 +253,7 @@ class Attempt(AttemptFiles):
             written = (self.path / paths.LAUNCH).stat().st_mtime
         except FileNotFoundError:
             return True
-        # Compare in both directions, because the clock may have been set back.
+        # Use the absolute difference, because the clock may have been set back.
         return abs(time.time() - written) < _YOUNG
 
 

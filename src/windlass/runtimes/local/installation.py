@@ -1,7 +1,7 @@
-"""Finds the worker's code, and an interpreter that can run it, for this server's installation.
+"""Finds the worker's code in this server's installation and an interpreter that can run it.
 
 A virtual environment may be moved or deleted while its server runs. The worker needs only the
-standard library, so any interpreter of this machine can run a supervisor.
+standard library, so any interpreter on this machine can run a supervisor.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ SUPERVISOR = os.path.join(os.path.dirname(windlass.worker.__file__), "supervisor
 
 
 class InstallationGone(FileNotFoundError):
-    """The code or the interpreter of this server was moved or deleted."""
+    """Raised if this server's code or interpreter was moved or deleted."""
 
 
 def has_code() -> bool:
-    """Return whether the code of this installation is still where it was."""
+    """Return whether this installation's code is still where it was."""
     return os.path.isfile(SUPERVISOR)
 
 
 def has_interpreter() -> bool:
-    """Return whether the interpreter of this server is still where it was."""
+    """Return whether this server's interpreter is still where it was."""
     return _is_program(sys.executable)
 
 
 def supervisor_command(python: str) -> list[str]:
-    """Return the command line that runs a supervisor, with an interpreter that exists.
+    """Return a command line that runs a supervisor with an existing interpreter.
 
-    The first choice is the interpreter of the server, and the second the interpreter that created
-    the server's virtual environment. `python`, the interpreter of the attempt, is the last choice.
+    The first choice is the server's interpreter, and the second is the interpreter that created the
+    server's virtual environment. The last choice is `python`, the attempt's interpreter.
     """
     if not has_code():
         raise InstallationGone(
@@ -50,7 +50,7 @@ def supervisor_command(python: str) -> list[str]:
 
 
 def describe_installation() -> str:
-    """Return a description of the missing parts of this installation, or "" if it is complete.
+    """Describe what this installation lacks, or return "" if it is complete.
 
     >>> describe_installation()
     ''

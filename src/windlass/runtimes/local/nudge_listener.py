@@ -1,4 +1,4 @@
-"""Receives nudges, which are datagrams from supervisors and agents, and watches process ends."""
+"""Receives nudges (datagrams from supervisors and agents), and watches for the end of processes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from windlass.worker.common.process_identity import is_alive
 
 _log = logging.getLogger(__name__)
 _LATE = 0.05  # seconds of delay, because file times are coarser than the clock
-_CHECK_AGAIN = 0.5  # seconds between checks if the system does not report the end of a process
+_CHECK_AGAIN = 0.5  # seconds between checks if the system cannot report the end of a process
 
 Callback = Callable[[str], None]
 
@@ -37,9 +37,9 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class _Nudge(msgspec.Struct):
-    """The schema of a nudge. It is validated, because any process of the user may send one."""
+    """The schema of a nudge. Any of the user's processes may send one, so it is validated."""
 
-    uid: str  # validated to have no lone surrogates, which a database cannot store
+    uid: str  # validation excludes lone surrogates, which a database cannot store
     trial_id: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
     about: str = ""
     role: RoleName = "main"
@@ -73,9 +73,8 @@ class _Received:
 class NudgeListener:
     """A thread that receives nudges and calls the registered callbacks.
 
-    `on_change` callbacks get the uid of a job, `on_log` callbacks get the id of a trial, and
-    callbacks for `on_metrics` and `on_checkpoint` get a `Source`. The thread of the listener makes
-    all calls.
+    `on_change` callbacks get a job's uid, `on_log` callbacks get a trial's id, and `on_metrics` and
+    `on_checkpoint` callbacks get a `Source`. The listener's thread makes all calls.
     """
 
     def __init__(self, home: Path) -> None:
@@ -93,9 +92,9 @@ class NudgeListener:
         self._on_metrics: list[Callable[[Source], None]] = []
         self._on_checkpoint: list[Callable[[Source], None]] = []
         self._lock = threading.Lock()
-        self._awaited: list[tuple[int, str, str]] = []  # new: pid, identity, job uid
-        self._polled: list[tuple[int, str, str]] = []  # have no pidfd; checked at intervals
-        # The time of each scheduled notification, and the job.
+        self._awaited: list[tuple[int, str, str]] = []  # new processes: pid, identity, job uid
+        self._polled: list[tuple[int, str, str]] = []  # processes without a pidfd
+        # The time and job of each scheduled notification.
         self._due: list[tuple[float, str]] = []
         self._is_closed = False
         self._thread = threading.Thread(target=self._run, name="windlass-nudges", daemon=True)
@@ -118,16 +117,16 @@ class NudgeListener:
         self._on_checkpoint.append(callback)
 
     def await_end(self, pid: int, identity: str, uid: str) -> None:
-        """Report a change of the job `uid` when the process with this pid has ended.
+        """Report that the job `uid` may have changed when the process with this pid has ended.
 
-        `identity` distinguishes the process from later processes with the same pid.
+        `identity` distinguishes the process from later processes that get the same pid.
         """
         with self._lock:
             self._awaited.append((pid, identity, uid))
         self._wake()
 
     def notify_after(self, seconds: float, uid: str) -> None:
-        """Report a change of the job `uid` after `seconds` and a short margin."""
+        """Report that the job `uid` may have changed after `seconds` plus a short margin."""
         with self._lock:
             self._due.append((time.monotonic() + seconds + _LATE, uid))
         self._wake()
@@ -177,7 +176,7 @@ class NudgeListener:
                 os.close(key.fd)
 
     def _receive(self, received: _Received) -> None:
-        """Read all nudges that have arrived."""
+        """Read all nudges that have arrived, and add their subjects to `received`."""
         while True:
             try:
                 message = self._socket.recv(4096)
@@ -205,7 +204,7 @@ class NudgeListener:
                     self._selector.register(fd, selectors.EVENT_READ, uid)
                     continue
                 changed.add(uid)
-            except OSError:  # unknown: asked again
+            except OSError:  # unknown, so it is checked again
                 self._polled.append((pid, identity, uid))
             os.close(fd)
 
@@ -227,7 +226,7 @@ class NudgeListener:
             try:
                 has_ended = not is_alive(pid, identity)
             except OSError:
-                has_ended = False  # unknown: asked again
+                has_ended = False  # unknown, so it is checked again
             if has_ended:
                 changed.add(uid)
             else:

@@ -1,4 +1,4 @@
-"""Unix sockets of a Windlass home. Their directories are closed to other users."""
+"""Unix sockets that belong to a Windlass home. Other users cannot open their directories."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _BACKLOG = 1024
 class OwnSocket:
     """A bound Unix socket in the folder `run/` of a home.
 
-    If that path is too long, or the file system has no sockets, the socket is in a new temporary
-    directory. Other users cannot open either directory.
+    If the path there is too long or the file system does not support sockets, the socket is in a
+    new temporary directory. Other users cannot open either directory.
     """
 
     def __init__(self, home: Path, name: str, kind: socket.SocketKind) -> None:

@@ -1,4 +1,4 @@
-"""The TCP ports of jobs on this machine. Each port was free when chosen, and stays reserved."""
+"""Chooses and reserves TCP ports for jobs on this machine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class Ports:
-    """The reserved ports of all jobs. All methods may be called from any thread."""
+    """The reserved ports of all jobs. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -32,7 +32,7 @@ class Ports:
     def addresses(
         self, uid: str, names: Iterable[str], assigned: Mapping[str, str]
     ) -> dict[str, str]:
-        """Return an address for each of these replicas of a job, and reserve its port.
+        """Return an address for each named replica of a job, and reserve the address's port.
 
         Addresses in `assigned` and addresses from earlier calls stay the same.
         """
@@ -47,7 +47,7 @@ class Ports:
             }
 
     def take_up(self, uid: str, assigned: Mapping[str, str]) -> None:
-        """Reserve the ports of addresses that the job already has."""
+        """Reserve the ports in the addresses that a job already has."""
         with self._lock:
             ports = self._jobs.setdefault(uid, {})
             for name, address in assigned.items():
@@ -60,7 +60,7 @@ class Ports:
                 ports[name].hold()
 
     def hold_again(self, uid: str) -> None:
-        """Reserve ports that were not reserved before because replicas were listening on them."""
+        """Reserve a job's ports that could not be reserved while replicas listened on them."""
         if uid not in self._jobs:
             return
         with self._lock:
@@ -74,7 +74,7 @@ class Ports:
                 port.close()
 
     def close(self) -> None:
-        """Release all ports. Ports of running replicas stay reserved by their supervisors."""
+        """Release all ports. Supervisors keep the ports of running replicas reserved."""
         with self._lock:
             for ports in self._jobs.values():
                 for port in ports.values():
@@ -82,7 +82,7 @@ class Ports:
             self._jobs.clear()
 
     def _choose(self, count: int) -> list[_Port]:
-        """Choose this many free ports, adjacent ports if possible."""
+        """Choose `count` free ports, adjacent if possible."""
         if not count:
             return []
         taken = {port.number for ports in self._jobs.values() for port in ports.values()}
@@ -104,7 +104,7 @@ class Ports:
 
 
 class _Port:
-    """A port of a job. If the port is reserved, this object holds the socket that reserves it."""
+    """A job's port and, if the port is reserved, the socket that reserves it."""
 
     def __init__(self, number: int, socket: _socket.socket | None = None) -> None:
         self.number = number
@@ -118,8 +118,8 @@ class _Port:
         try:
             self._socket = hold_port(self.number)
         except OSError as error:
-            # The process has no free file descriptor. The job keeps its port, and the next `hold`
-            # tries again.
+            # The process has no free file descriptor. The job keeps its port, and the next call of
+            # `hold` tries again.
             _log.warning("port %s could not be reserved: %s", self.number, error)
 
     def close(self) -> None:
@@ -129,7 +129,7 @@ class _Port:
 
 
 def port_of(address: str) -> int | None:
-    """Return the port of an address on this machine. Return None for other addresses.
+    """Return the port of an address on this machine, or None for any other address.
 
     >>> port_of("127.0.0.1:12345"), port_of("127.0.0.1"), port_of("10.0.0.1:80")
     (12345, None, None)
@@ -139,11 +139,11 @@ def port_of(address: str) -> int | None:
 
 
 def _span() -> range:
-    """Return the range of ports to choose from. Outgoing connections use other ports."""
+    """Return the range of ports to choose from. It avoids the ports of outgoing connections."""
     low, high = _ephemeral()
     below, above = range(_LOWEST, low), range(high + 1, _HIGHEST + 1)
     best = max(below, above, key=len)
-    # If outgoing connections may use any port, choose from all ports. They are safe once reserved.
+    # If outgoing connections may use any port, choose from all ports. A reserved port is safe.
     return best if len(best) >= _ENOUGH else range(_LOWEST, _HIGHEST + 1)
 
 

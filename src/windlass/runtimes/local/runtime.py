@@ -1,6 +1,6 @@
-"""The local runtime, which runs replicas as processes of this machine.
+"""The local runtime, which runs replicas as processes on this machine.
 
-Each replica has a supervisor in its own session, which outlives the server.
+Each replica has a supervisor, which runs in its own session and outlives the server.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from windlass.worker.common.file_reads import may_pass, read_json, retried
 from windlass.worker.common.process_identity import is_alive, process_identity
 from windlass.worker.common.process_tree import DETACHED
 
-_START_PATIENCE = 20.0  # seconds until an attempt whose supervisor cannot start has failed
+_START_PATIENCE = 20.0  # seconds until an attempt whose supervisor cannot start counts as failed
 
 
 class LocalRuntime:
-    """Runs replicas as processes of this machine, and finds them by their files under `home`.
+    """Runs replicas as processes on this machine, and finds them by their files under `home`.
 
-    All important state is on disk. After a crash, another instance finds the same replicas once
-    `adopt` was called.
+    All important state is on disk. After a crash, a new instance finds the same replicas once
+    `adopt` has been called.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class LocalRuntime:
         write_blob: Callable[[str], None] = lambda _digest: None,
         start_patience: float = _START_PATIENCE,
     ) -> None:
-        """Set up the runtime. `write_blob` writes the file of a blob that has none yet."""
+        """Set up the runtime. `write_blob` writes a blob's file if it has none yet."""
         self._home = home.absolute()
         self._home_id = home_id
         self._has_devices = has_devices
@@ -59,17 +59,17 @@ class LocalRuntime:
         self._lock = threading.Lock()
         self._attempts_by_job: dict[
             str, dict[Path, Attempt]
-        ] = {}  # by job uid and path; each attempt caches its exit record
-        self._supervisors: dict[Path, _Started] = {}  # started by this process
+        ] = {}  # by job uid and path; kept because an attempt caches its exit record
+        self._supervisors: dict[Path, _Started] = {}  # the supervisors that this process started
         self._start_patience = start_patience
-        self._failing_since: dict[Path, float] = {}  # when each start first failed
+        self._failing_since: dict[Path, float] = {}  # when the start of each attempt first failed
         self._awaited: set[Path] = set()  # external attempts whose end we wait for
         self._ports = Ports()
         self._launchers = launchers or Launchers()
         self.nudges.on_change(lambda _uid: self._reap())
 
     def validate(self, spec: JobSpec) -> list[str]:
-        """Return the reasons why this machine cannot run a job, one sentence each."""
+        """Return the reasons why this machine cannot run a job, one sentence per reason."""
         return find_unsupported(spec)
 
     def watch(self, callback: Callable[[str], None]) -> None:
@@ -81,7 +81,7 @@ class LocalRuntime:
         self.nudges.on_log(callback)
 
     def addresses(self, job: Job, assigned: Mapping[str, str]) -> dict[str, str]:
-        """Return the address of each replica of a job. A single replica needs none."""
+        """Return the addresses of a job's replicas. A single replica needs none."""
         roles = job.spec.roles
         if not job.spec.framework and sum(role.replicas for role in roles) <= 1:
             return dict(assigned)
@@ -89,14 +89,14 @@ class LocalRuntime:
         return self._ports.addresses(job.uid, names, assigned)
 
     def create(self, job: Job, replica: ReplicaId, assignment: Assignment) -> None:
-        """Start an attempt of a replica, unless it was already started."""
+        """Start a replica's attempt unless it was already started."""
         attempt = self._attempt(job, replica)
         if not attempt.is_of(job.uid):
             self._set_aside(job, replica)
         if attempt.has_ended or self._is_starting(attempt.path) or attempt.is_alive:
             return
         if attempt.was_begun:
-            return  # the supervisor died, which `list` reports
+            return  # the supervisor died, and `list` reports that
         if assignment.addresses:
             self._ports.take_up(job.uid, assignment.addresses)
         attempt.path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -110,12 +110,12 @@ class LocalRuntime:
         )
         write_json(str(attempt.path / paths.LAUNCH), launch)
         if launch["executable"]["type"] == EXTERNAL:
-            return  # the process already runs, and writes its own state
+            return  # the process already runs and writes its own state
         try:
             self._begin(attempt, launch)
         except OSError as error:
-            # Nothing started. The system may have no free process or descriptor, and the
-            # controller retries.
+            # No process started, for example because the system has no free process or descriptor.
+            # The controller retries.
             os.unlink(attempt.path / paths.LAUNCH)
             if not self._is_hopeless(attempt.path, error):
                 raise
@@ -124,14 +124,14 @@ class LocalRuntime:
             self._failing_since.pop(attempt.path, None)
 
     def delete(self, job: Job, replica: ReplicaId, grace: float) -> None:
-        """Stop an attempt. After `grace` seconds, stop it by force. Ignore an ended attempt."""
+        """Stop an attempt, by force after `grace` seconds. Ignore an ended attempt."""
         attempt = self._attempt(job, replica)
         attempt.stop(grace, "")
         if attempt.is_external:
             self.nudges.notify_after(grace, job.uid)  # to check whether the process stopped itself
 
     def give_up(self, job_uid: str) -> None:
-        """Do nothing, because processes of this machine can always be ended."""
+        """Do nothing, because processes on this machine can always be ended."""
 
     def list(self, job: Job) -> Sequence[Replica]:
         """Return the current state of all attempts of a job."""
@@ -142,8 +142,8 @@ class LocalRuntime:
         ]
         self._await_external(attempts)
         if any(replica.phase is Phase.FAILED for replica in seen):
-            # Another replica may have died first and caused the failure, although its state is
-            # still "running".
+            # Another replica may have died first and caused the failure although its state is still
+            # "running".
             seen = [
                 attempt.check_process(replica)
                 for attempt, replica in zip(attempts, seen, strict=True)
@@ -151,7 +151,7 @@ class LocalRuntime:
         return seen
 
     def process_of(self, job: Job, replica: ReplicaId) -> AttemptProcess:
-        """Return the devices and the process id of an attempt."""
+        """Return an attempt's devices and process id."""
         attempt = self._attempt(job, replica)
         launch = attempt.launch() if attempt.is_of(job.uid) else None
         if launch is None:
@@ -161,7 +161,7 @@ class LocalRuntime:
         return AttemptProcess(granted, attempt.pid())
 
     def _await_external(self, attempts: Iterable[Attempt]) -> None:
-        """Watch for the end of processes that the user started."""
+        """Watch for the end of user-started processes."""
         for attempt in attempts:
             if attempt.path in self._awaited or not attempt.is_external or attempt.has_ended:
                 continue
@@ -173,7 +173,7 @@ class LocalRuntime:
     def adopt(self, jobs: Iterable[Job]) -> None:
         """Take over the jobs of an earlier runtime of this home. Call this once, at the start.
 
-        An attempt that was requested but never started is started now.
+        Attempts that were requested but never started are started now.
         """
         for job in jobs:
             for attempt in self._attempts(job):
@@ -195,10 +195,10 @@ class LocalRuntime:
             except OSError as error:
                 if may_pass(error):
                     raise
-                os.unlink(attempt.path / paths.LAUNCH)  # the controller requests it again
+                os.unlink(attempt.path / paths.LAUNCH)  # the controller will request it again
 
     def release(self, job_uid: str) -> None:
-        """Release the ports of a job, and forget its attempts."""
+        """Release a job's ports and forget its attempts."""
         self._ports.release(job_uid)
         for path in self._attempts_by_job.pop(job_uid, ()):
             self._awaited.discard(path)
@@ -214,10 +214,9 @@ class LocalRuntime:
             self._supervisors.clear()
 
     def _is_hopeless(self, path: Path, error: OSError) -> bool:
-        """Return whether the start of an attempt failed for so long that the attempt has failed.
+        """Return whether an attempt could not be started for so long that it counts as failed.
 
-        The first failures do not count, because a user may just be installing the environment
-        again.
+        Early failures do not count, because the user may be reinstalling the environment.
         """
         if may_pass(error):
             return False
@@ -228,9 +227,9 @@ class LocalRuntime:
         return True
 
     def _begin(self, attempt: Attempt, launch: dict[str, Any]) -> None:
-        """Start the supervisor of an attempt.
+        """Start an attempt's supervisor.
 
-        Fork it from a warm launcher, or start a new process.
+        Fork the supervisor from a warm launcher, or start a new process if no launcher is ready.
         """
         executable = launch["executable"]
         for path in filter(None, (executable.get("payload"), executable.get("changes"))):
@@ -246,9 +245,9 @@ class LocalRuntime:
         self.nudges.await_end(started.pid, started.identity, attempt.uid)
 
     def _is_starting(self, path: Path) -> bool:
-        """Return whether the supervisor of an attempt is alive and this process started it.
+        """Return whether this process started the attempt's supervisor and the supervisor is alive.
 
-        The supervisor may not hold its lock yet.
+        Such a supervisor may not hold its lock yet.
         """
         with self._lock:
             started = self._supervisors.get(path)
@@ -278,14 +277,14 @@ class LocalRuntime:
                 yield attempt
 
     def _set_aside(self, job: Job, replica: ReplicaId) -> None:
-        """Rename the folder of an older trial with the same number, whose database was deleted."""
+        """Rename a folder left by an older trial of the same number from a deleted database."""
         folder = paths.trial_dir(self._home, job.trial_id)
         number = 1
         while (aside := folder.with_name(f"{job.trial_id}.old-{number}")).exists():
             number += 1
         with self._lock:
             if self._attempt(job, replica).is_of(job.uid):
-                return  # another thread renamed the folder and created the files of this job
+                return  # another thread renamed the folder and created this job's files
             folder.rename(aside)
             for path in [path for path in self._supervisors if folder in path.parents]:
                 moved = aside / path.relative_to(folder)
@@ -315,7 +314,7 @@ class _Started:
     def detach(self) -> None:
         """Mark the process as ended, so that `Popen` does not warn.
 
-        Supervisors outlive the server.
+        The process itself may still run, because supervisors outlive the server.
         """
         if self._process is not None:
             self._process.returncode = self._process.poll() or 0
@@ -336,7 +335,7 @@ def _spawn(command: list[str], attempt: Path) -> subprocess.Popen[bytes]:
 
 
 def _environ_of(launch: dict[str, Any]) -> dict[str, str]:
-    """Return the environment in which the interpreter of an attempt starts."""
+    """Return the environment in which an attempt's interpreter starts."""
     private = read_json(launch["private"]) if launch["private"] else None
     author: dict[str, str] = (private or {}).get("environ") or _supervisor_environ()
     return {**author, **launch["env"]}

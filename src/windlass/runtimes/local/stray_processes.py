@@ -1,6 +1,6 @@
 """Finds and kills processes that outlived their supervisor.
 
-A pid may be reused, so a process is identified by a marker in its environment or by its session.
+Because pids are reused, a process is identified by a marker in its environment or by its session.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LATE = 30.0  # seconds that a heartbeat, due every 5 s, may be late on a busy m
 
 
 def send_signal(pid: int, identity: str, number: int) -> bool:
-    """Send a signal to a process, unless the process has ended and another process has its pid."""
+    """Send a signal to a process unless it has ended and a different process has its pid."""
     if not hasattr(os, "pidfd_open"):
         return is_alive(pid, identity) and _kill(pid, number)
     try:
@@ -27,7 +27,7 @@ def send_signal(pid: int, identity: str, number: int) -> bool:
     except ProcessLookupError:
         return False
     except OSError:
-        # A kernel without pidfds.
+        # This kernel has no pidfds.
         return is_alive(pid, identity) and _kill(pid, number)
     try:
         # The descriptor always refers to the same process, so no other process can get the signal.
@@ -42,12 +42,13 @@ def send_signal(pid: int, identity: str, number: int) -> bool:
 
 
 def kill_strays(marker: str, process: tuple[int, str] | None, last_beat: float) -> bool:
-    """Kill all processes of an attempt. Return whether none is left.
+    """Kill all of an attempt's processes. Return whether none is left.
 
-    A process belongs to the attempt if its environment has the marker. It also belongs to the
-    attempt if it is in the session of the attempt's first process, and started before the
-    supervisor's last heartbeat. A later process may be in a new session with the same number. A
-    process that left both (`env -i setsid ...`) is not found.
+    A process belongs to the attempt if its environment contains the marker. It also belongs to the
+    attempt if it is in the session of the attempt's first process and started before the
+    supervisor's last heartbeat. A process that started later may be in a new session that has the
+    same number. A process that left both the environment and the session (`env -i setsid ...`) is
+    not found.
     """
     until = time.monotonic() + _PATIENCE
     while True:
@@ -64,11 +65,11 @@ def kill_strays(marker: str, process: tuple[int, str] | None, last_beat: float) 
 def find_strays(
     marker: str, process: tuple[int, str] | None, last_beat: float
 ) -> list[psutil.Process]:
-    """Return the processes of an attempt that run on this machine."""
+    """Return an attempt's processes that run on this machine."""
     session = _session_of(process)
     born_by = last_beat + _LATE
     strays = []
-    for pid in psutil.pids():  # not `process_iter`, which caches earlier owners of a pid
+    for pid in psutil.pids():  # not `process_iter`, because it caches a pid's earlier processes
         try:
             process = psutil.Process(pid)
         except psutil.NoSuchProcess:
@@ -79,11 +80,11 @@ def find_strays(
 
 
 def _session_of(process: tuple[int, str] | None) -> int | None:
-    """Return the session id that belongs to a process, or None if another session may have the id.
+    """Return the id of the session that a process led, or None if the id may have been reused.
 
-    The kernel does not reuse the id of a session that has members. Until they end, either the
-    leader lives, or no process has its pid. Afterwards, another process may lead a session with
-    that id. After a restart of the machine, no old id is valid.
+    The kernel does not reuse a session's id while the session has members. During that time, either
+    the leader is alive or no process has the leader's pid. Afterwards, a new session may get the
+    id. After the machine restarts, old ids are invalid.
     """
     if process is None:
         return None
@@ -95,7 +96,7 @@ def _session_of(process: tuple[int, str] | None) -> int | None:
 
 
 def _is_running(pid: int) -> bool:
-    """Return whether a process with that pid runs. A zombie does not count."""
+    """Return whether a process with this pid runs. A zombie does not count as running."""
     try:
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:

@@ -1,7 +1,7 @@
-"""Warm launchers, which are started interpreters that fork the supervisors of attempts.
+"""Warm launchers: interpreters that are already started and fork the supervisors of attempts.
 
-There is one launcher for each interpreter and each set of variables that an interpreter reads at
-its start. Nothing waits for a launcher. Until it is ready, attempts start without it.
+There is one launcher for each combination of an interpreter and the variables that it reads at its
+start. Nothing waits for a launcher. Until a launcher is ready, attempts start without it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from windlass.worker.common.process_tree import DETACHED, MARKER, MARKER_ROOM
 _LAUNCHER = os.path.join(os.path.dirname(windlass.worker.__file__), "launcher.py")
 _MOST = 4
 _PATIENCE = 5.0
-# Prefixes of variables that the interpreter, the loader or the C library read only at the start.
+# Prefixes of variables that the interpreter, the loader or the C library reads only at startup.
 _READ_AT_START = ("PYTHON", "LD_", "DYLD_", "LC_", "MALLOC_", "GLIBC_", "OPENSSL_", "ASAN_")
 _READ_AT_START_NAMES = frozenset({"LANG", "LANGUAGE", "TZ", "HOME", "VIRTUAL_ENV"})
 
@@ -31,14 +31,14 @@ _log = logging.getLogger(__name__)
 
 
 class Launchers:
-    """The launchers of a runtime, by interpreter and by the variables read at its start."""
+    """A runtime's launchers, by interpreter and by the variables that it reads at its start."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._by_key: dict[str, _Launcher] = {}
 
     def start(self, python: str, environ: Mapping[str, str], attempt: Path) -> int | None:
-        """Fork a supervisor for an attempt. Return its pid, or None if no launcher is ready."""
+        """Fork a supervisor for an attempt and return its pid, or None if no launcher is ready."""
         with self._lock:
             try:
                 key, launcher = self._get(python, environ)
@@ -83,7 +83,7 @@ class Launchers:
 
 
 class _Launcher:
-    """One warm interpreter, and the socket through which the server sends it requests."""
+    """A warm interpreter and the socket through which the server sends requests to it."""
 
     def __init__(self, python: str, environ: Mapping[str, str]) -> None:
         ours, theirs = socket.socketpair()
@@ -108,7 +108,7 @@ class _Launcher:
                 },
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
-                # The umask is for files of the supervisor. The user's process gets its author's
+                # This umask is for the supervisor's files. The user's process gets its author's
                 # umask.
                 umask=0o077,
             )
@@ -157,14 +157,14 @@ def _is_read_at_start(name: str) -> bool:
 
 
 def _is_of_a_process(name: str) -> bool:
-    """Return whether a launcher must not inherit this variable from the server."""
+    """Return whether a variable is process-specific, so that a launcher must not inherit it."""
     return name.startswith("WINDLASS_") or _is_read_at_start(name)
 
 
 def _stamps(folders: Iterable[str]) -> dict[str, int]:
     """Return the modification time of each folder.
 
-    The time of a folder changes when a package is installed there or removed.
+    A folder's time changes when a package is installed or removed there.
     """
     stamps = {}
     for folder in folders:

@@ -1,1 +1,1 @@
-"""The routes of the HTTP API, with one file per resource. Handlers validate and call a store."""
+"""The routes of the HTTP API, one file per resource. Handlers validate and call a store."""

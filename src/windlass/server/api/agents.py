@@ -1,8 +1,8 @@
-"""The endpoints for agents, which run attempts of trials on other machines.
+"""The endpoints for agents, which run attempts on remote machines.
 
-An agent gets orders for its attempt and uploads the attempt's files. Every request may be repeated
-without harm. An upload of growing files, such as logs, starts with a line of JSON that lists
-`[file, start, length]` for each piece. The bytes of the pieces follow in the same order.
+An agent gets orders for its attempt and uploads the attempt's files. Every request can be repeated
+safely. An upload of growing files, such as logs, starts with a line of JSON that lists `[file,
+start, length]` for each piece. The bytes of the pieces follow in the same order.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class _PartHead(msgspec.Struct, array_like=True):
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The end of an attempt, as its supervisor recorded it."""
+    """The end of an attempt as recorded by its supervisor."""
 
     exit_code: Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)] | None = None
     signal: Annotated[str, Meta(max_length=100)] = ""
@@ -71,11 +71,11 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     message: Annotated[str, Meta(max_length=10_000)] = ""
     started: Annotated[float, Meta(ge=0, le=1e12)] | None = None
     ended: Annotated[float, Meta(ge=0, le=1e12)] | None = None
-    taken_away: bool = False  # the runtime deleted the agent, for example by deleting its pod
+    taken_away: bool = False  # the runtime removed the agent, for example by deleting its pod
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Facts about an agent's machine, as the agent reports them."""
+    """Facts about an agent's machine as reported by the agent."""
 
     python: Annotated[str, Meta(max_length=100)] = ""
     platform: Annotated[str, Meta(max_length=200)] = ""
@@ -85,9 +85,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 async def begin(
     services: Services, uid: str, role: str, index: int, attempt: int, data: Facts
 ) -> dict[str, Any]:
-    """Return what an agent needs to start its attempt, such as launch file and secrets.
+    """Return the data that an agent needs to start its attempt, such as the launch file.
 
-    The result also has the newest checkpoint of the trial.
+    The data also includes the trial's secrets and newest checkpoint.
     """
     attempt_files = _attempt_files(services, uid, role, index, attempt)
     launch = attempt_files.check()
@@ -107,7 +107,7 @@ async def begin(
 
 
 def _note(services: Services, attempt_files: RemoteAttemptFiles, facts: Facts) -> None:
-    """Store the facts of the agent's machine in the directory of the attempt."""
+    """Store facts about the agent's machine in the attempt's directory."""
     listed = "".join(f"{line}\n" for line in facts.packages).encode("utf-8", "replace")
     stored = {
         "python": facts.python,
@@ -120,7 +120,7 @@ def _note(services: Services, attempt_files: RemoteAttemptFiles, facts: Facts) -
 async def ship(
     request: Request, services: Services, uid: str, role: str, index: int, attempt: int
 ) -> dict[str, dict[str, int]]:
-    """Append new data to the files of an attempt, and return the stored size of each file."""
+    """Append new data to an attempt's files and return the stored size of each file."""
     attempt_files = _attempt_files(services, uid, role, index, attempt)
     attempt_files.check()
     parts = _parts(await request.body())
@@ -149,7 +149,7 @@ async def put_file(
         raise NotFound(f"An attempt does not write {name[:80]!r}.")
     attempt_files = _attempt_files(services, uid, role, index, attempt)
     attempt_files.check()
-    # Accept small files even on a full disk: they record how a trial ended.
+    # Accept small files even on a full disk, because they record how a trial ended.
     keep = partial(attempt_files.put_file, name)
     return await _receive(request, services, keep, room_from=_SMALL)
 
@@ -174,7 +174,7 @@ async def put_output(
 async def put_blob(
     request: Request, services: Services, uid: str, role: str, index: int, attempt: int, digest: str
 ) -> dict[str, int]:
-    """Store a blob that belongs to a checkpoint."""
+    """Store one of a checkpoint's blobs."""
     attempt_files = _attempt_files(services, uid, role, index, attempt)
     attempt_files.check()
     if not is_digest(digest):
@@ -197,7 +197,7 @@ async def room(
     attempt: int,
     size: Annotated[int, Meta(ge=0, le=2**62)],
 ) -> dict[str, bool]:
-    """Check, before an agent sends data, whether the disk has space for an upload of this size."""
+    """Return whether the disk has space for an upload of this size. Agents ask before sending."""
     _attempt_files(services, uid, role, index, attempt).check()
     services.blobs.check_space(size)
     return {"has_room": True}
@@ -211,7 +211,7 @@ async def _receive(
     *,
     room_from: int = 0,
 ) -> dict[str, int]:
-    """Write a request body to a temporary file, sync the file, and pass its path to `keep`."""
+    """Write a request body to a temporary file, sync it to disk, and pass its path to `keep`."""
     length = request.header(b"content-length")
     expected = int(length) if length.isdecimal() else CHECK_EVERY
     if expected >= room_from:
@@ -244,7 +244,7 @@ class BlobDigests(msgspec.Struct, frozen=True, kw_only=True):
 async def missing(
     services: Services, uid: str, role: str, index: int, attempt: int, data: BlobDigests
 ) -> BlobsAnswer:
-    """Return the digests in the request whose blobs the server does not have."""
+    """Return the requested digests whose blobs the server does not have."""
     _attempt_files(services, uid, role, index, attempt).check()
     lacking = await asyncio.to_thread(services.blobs.missing, data.digests)
     return BlobsAnswer(missing=tuple(lacking))
@@ -253,7 +253,7 @@ async def missing(
 async def put_checkpoint(
     services: Services, uid: str, role: str, index: int, attempt: int, data: dict[str, Any]
 ) -> dict[str, int]:
-    """Record a checkpoint. All of its blobs must be stored already."""
+    """Record a checkpoint. All of its blobs must already be stored."""
     attempt_files = _attempt_files(services, uid, role, index, attempt)
     attempt_files.check()
     saved = msgspec.convert(data, learned(SavedRecord))
@@ -271,7 +271,7 @@ async def put_part(
 ) -> dict[str, bool]:
     """Record the part of a checkpoint that one rank saved.
 
-    All of its blobs must be stored already.
+    All of the part's blobs must already be stored.
     """
     attempt_files = _attempt_files(services, uid, role, index, attempt)
     attempt_files.check()
@@ -284,7 +284,7 @@ async def put_part(
 async def end(
     services: Services, uid: str, role: str, index: int, attempt: int, data: Ended
 ) -> dict[str, bool]:
-    """Record the end of an attempt. This is the last request about the attempt."""
+    """Record the end of an attempt. This is the last request that concerns the attempt."""
     attempt_files = _attempt_files(services, uid, role, index, attempt)
     attempt_files.check(may_have_ended=True)
     record = msgspec.to_builtins(data)
@@ -298,8 +298,8 @@ async def orders(
 ) -> dict[str, Any]:
     """Return the orders for an attempt.
 
-    The response waits until the orders differ from `seen`, the digest of the last orders that the
-    agent got, or until a timeout.
+    The response waits until the orders differ from those that the agent last got, whose digest is
+    `seen`, or until a timeout.
     """
     attempt_files = _attempt_files(services, uid, role, index, attempt)
     job, _ = await asyncio.to_thread(_load, services, uid)
@@ -325,7 +325,7 @@ async def orders(
 async def fetch(
     services: Services, uid: str, role: str, index: int, attempt: int, data: FetchBlobs
 ) -> Answer:
-    """Return a pack of blobs, such as the code and the call of a trial.
+    """Return a pack of blobs, such as a trial's code and call.
 
     An agent may fetch any blob whose digest it knows.
     """
@@ -342,7 +342,7 @@ async def fetch_one(
 
 
 async def package(services: Services, uid: str, role: str, index: int, attempt: int) -> Answer:
-    """Return the `windlass` package that the program of an attempt imports, as a zip."""
+    """Return a zip file of the `windlass` package that an attempt's program imports."""
     from windlass.runtimes.worker_zip import package_zip
 
     _attempt_files(services, uid, role, index, attempt).check()

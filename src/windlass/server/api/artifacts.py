@@ -1,14 +1,14 @@
-"""Output files of a trial: lists in pages, and downloads of many files in one response.
+"""Routes for a trial's output files: list them in pages, and download many in one response.
 
-The response to a download contains a part for each requested file, in the requested order. A part
+The response to a download contains one part per requested file, in the requested order. A part
 starts with one byte: `F` for a file, `G` for a deleted file, `E` for an error. For a file, this
-header continues with the offset of the first byte (8 bytes), the size (8 bytes) and the time of the
-last change (8 bytes, a float). Then the content follows in pieces. A piece starts with its length
-(4 bytes), and a piece of length 0 ends the part. For `G` and `E`, the content is a message. Numbers
+byte is followed by the offset of the first byte (8 bytes), the size (8 bytes) and the modification
+time (8 bytes, a float). Then the content follows in pieces. A piece starts with its length (4
+bytes), and a piece of length 0 ends the part. For `G` and `E`, the content is a message. Numbers
 are big-endian.
 
-If a file shrinks while the server reads it, its part is shorter than the stated size. A client can
-detect a truncated response.
+If a file shrinks while the server reads it, its part is shorter than the stated size. Clients can
+also detect a truncated response.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _LARGEST_LIST = 8 << 20
 _LONGEST_CURSOR = 8192
 _HEAD = struct.Struct(">QQd")
 _LENGTH = struct.Struct(">I")
-_SAME = 0.001  # seconds; times that differ by less count as equal, because floats are inexact
+_SAME = 0.001  # seconds; times that differ by less count as equal, because floats are not exact
 
 
 async def list_outputs(
@@ -49,7 +49,7 @@ async def list_outputs(
     cursor: Annotated[str, Meta(max_length=_LONGEST_CURSOR)] | None = None,
     limit: Limit = 100,
 ) -> OutputPage:
-    """List the output files of a trial, sorted by role, index and path. The trial may still run."""
+    """List a trial's output files, sorted by role, index and path. The trial may still run."""
     record = await services.trials.record(trial_id)
     _check_role(record, role)
     after = None if cursor is None else _location(cursor)
@@ -81,7 +81,7 @@ def _pieces(
 ) -> Generator[bytes, None, None]:
     """Yield the response in pieces of similar size.
 
-    A piece holds many small files or a part of a file.
+    A piece holds many small files or a part of a large one.
     """
     buffered: list[bytes] = []
     held = 0
@@ -110,13 +110,13 @@ def _parts(outputs: ArtifactStore, trial_id: int, wanted: WantedOutput) -> Itera
         start = wanted.offset if is_same and wanted.offset <= status.st_size else 0
         file.seek(start)
         yield b"F" + _HEAD.pack(start, status.st_size, status.st_mtime)
-        left = status.st_size - start  # if the file grows meanwhile, send only this many bytes
+        left = status.st_size - start  # send only this many bytes, even if the file grows meanwhile
         try:
             while left and (piece := file.read(min(left, _PIECE))):
                 left -= len(piece)
                 yield _LENGTH.pack(len(piece)) + piece
         except OSError:
-            pass  # the client notices that bytes are missing
+            pass  # the client will notice that bytes are missing
     yield _LENGTH.pack(0)
 
 

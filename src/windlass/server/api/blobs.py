@@ -1,4 +1,4 @@
-"""Uploads and downloads of blobs, which are contents named by their digest.
+"""Uploads and downloads of blobs: byte sequences that are named by their digest.
 
 A client first asks which blobs the server lacks, then uploads all of them in one request.
 """
@@ -29,13 +29,13 @@ Digests = Annotated[str, Meta(pattern=rf"^{_ONE}(,{_ONE}){{0,99}}\Z")]  # joined
 _HEADER = 40
 _AT_ONCE = 1 << 20
 _LARGEST_BLOB = 8 << 30
-_LARGEST_LIST = 2 << 20  # bytes; the largest list of digests to download
+_LARGEST_LIST = 2 << 20  # the most bytes in a list of digests to download
 
 
 async def check_snapshot(request: Request, services: Services) -> SnapshotAnswer:
-    """Return the blobs that a snapshot needs and the server lacks.
+    """Return the digests of blobs that a snapshot needs but the server lacks.
 
-    If no blob is missing, the server stores the manifest of the snapshot.
+    If no blob is missing, the server stores the snapshot's manifest.
     """
     blobs = services.blobs
     manifest = await request.body()
@@ -53,7 +53,7 @@ def _check(blobs: BlobStore, manifest: bytes) -> SnapshotAnswer:
 
 
 def list_missing(blobs: BlobStore, manifest: bytes) -> list[str]:
-    """Return the blobs that a manifest names and the server does not have."""
+    """Return the digests of blobs that a manifest names but the server does not have."""
     try:
         entries = parse_manifest(manifest)
     except ValueError as error:
@@ -64,10 +64,10 @@ def list_missing(blobs: BlobStore, manifest: bytes) -> list[str]:
 async def missing_blobs(
     services: Services, digests: Digests, tree: Digests | None = None
 ) -> BlobsAnswer:
-    """Return the digests in the request whose blobs the server does not have.
+    """Return the requested digests whose blobs the server does not have.
 
-    `tree` names the digests that are manifests. A manifest also counts as missing while the server
-    lacks any of its files.
+    `tree` lists the digests that belong to manifests. A manifest also counts as missing while the
+    server lacks any of its files.
     """
     trees = tree.split(",") if tree else ()
     return BlobsAnswer(missing=tuple(services.blobs.missing(digests.split(","), trees=trees)))
@@ -76,9 +76,9 @@ async def missing_blobs(
 async def upload_blobs(request: Request, services: Services) -> dict[str, int]:
     """Store a pack of blobs.
 
-    A pack repeats this sequence for each blob: digest (32 bytes), kind (1 byte), length (7 bytes),
-    content. The kind is 1 for a manifest, the list of the files of a tree, and 0 for any other
-    content. A manifest follows the files that it lists.
+    A pack contains this sequence for each blob: digest (32 bytes), kind (1 byte), length (7 bytes),
+    content. The kind is 1 for a manifest, which lists the files of a tree, and 0 for any other
+    content. A manifest comes after the files that it lists.
     """
     intake = _Intake(services.blobs)
     waiting, size = [], 0
@@ -99,7 +99,7 @@ async def upload_blobs(request: Request, services: Services) -> dict[str, int]:
 
 
 class _Intake:
-    """Reads a pack of blobs as it arrives, and stores the blobs."""
+    """Reads a pack of blobs as it arrives and stores the blobs."""
 
     def __init__(self, blobs: BlobStore) -> None:
         self._uploads = blobs.start_uploads()
@@ -136,7 +136,7 @@ class _Intake:
         self._uploads.commit()
 
     def close(self) -> None:
-        """Store the complete blobs of a truncated or damaged pack, and discard the rest."""
+        """Store the complete blobs of a truncated or damaged pack, and discard the others."""
         with contextlib.suppress(OSError):
             self._uploads.commit()
         self._uploads.close()
@@ -183,7 +183,7 @@ def _sizes(blobs: BlobStore, digests: tuple[str, ...]) -> dict[str, int]:
     sizes = {}
     for digest in dict.fromkeys(digests):
         try:
-            with blobs.open(digest) as file:  # raises FileNotFoundError for a damaged blob, too
+            with blobs.open(digest) as file:  # also raises FileNotFoundError for a damaged blob
                 sizes[digest] = file.seek(0, os.SEEK_END)
         except FileNotFoundError:
             continue
@@ -215,9 +215,9 @@ def _pieces(blobs: BlobStore, sizes: dict[str, int]) -> Iterator[bytes]:
                         yield b"".join(buffered)
                         buffered, held = [], 0
         except OSError:
-            return  # the blob was deleted meanwhile; the client notices that bytes are missing
+            return  # the blob was deleted meanwhile; the client will notice missing bytes
         if size:
-            return  # the file was truncated; the client notices that bytes are missing
+            return  # the file was truncated; the client will notice missing bytes
     yield b"".join(buffered)
 
 

@@ -25,7 +25,7 @@ async def list_checkpoints(
 ) -> CheckpointPage:
     """List matching checkpoints in pages.
 
-    The checkpoints of one trial can be sorted by a metric.
+    A single trial's checkpoints can be sorted by a metric.
     """
     if trial_id is not None:
         await services.trials.record(trial_id)
@@ -45,7 +45,7 @@ async def change_checkpoint(
 
 
 async def delete_checkpoint(services: Services, checkpoint: Key) -> CheckpointRecord:
-    """Delete a checkpoint and return its record. The request fails if a trial or model uses it."""
+    """Delete a checkpoint and return its record. Refuse if a trial or model uses the checkpoint."""
     return await asyncio.to_thread(services.checkpoints.delete, checkpoint)
 
 

@@ -48,9 +48,9 @@ async def list_experiments(
     cursor: Cursor | None = None,
     limit: Limit = 100,
 ) -> ExperimentPage:
-    """List matching experiments in pages, sorted.
+    """List matching experiments in sorted pages.
 
-    `called` is a name, `project/name` or an id. It must belong to an existing experiment.
+    `called` is a name, a `project/name` or an id, and must refer to an existing experiment.
     """
     return await services.experiments.page(
         project=project,
@@ -87,7 +87,7 @@ async def create_experiment(services: Services, data: CreateExperiment) -> Exper
 async def change_experiment(
     services: Services, experiment_id: int, data: ChangeExperiment
 ) -> ExperimentRecord:
-    """Change labels, notes, links and other attributes of an experiment."""
+    """Change an experiment's labels, notes, links and other attributes."""
     blobs = services.blobs
 
     def size_of(digest: str) -> int:
@@ -103,32 +103,32 @@ async def change_experiment(
 
 
 async def _put_forward(services: Services, experiment_id: int, priority: int) -> None:
-    """Set the priority of all queued trials of an experiment."""
+    """Set the priority of all queued trials in an experiment."""
     from windlass.server.operations.queue_order import set_priority
 
     for trial_id in reversed(await services.relations.going_on(experiment_id)):
         record = await services.trials.record(trial_id)
         if record.state is TrialState.QUEUED and record.spec.priority != priority:
-            with contextlib.suppress(Conflict):  # ignore a trial that ended meanwhile
+            with contextlib.suppress(Conflict):  # ignore trials that ended meanwhile
                 await set_priority(services, trial_id, priority)
 
 
 async def stop_experiment(
     services: Services, experiment_id: int, data: StopTrial
 ) -> ExperimentRecord:
-    """Stop all unfinished trials of an experiment."""
+    """Stop all unfinished trials in an experiment."""
     await services.experiments.by_id(experiment_id)
     await stop_all(services, await services.relations.going_on(experiment_id), data)
     return await services.experiments.by_id(experiment_id)
 
 
 async def remove_experiment(services: Services, experiment_id: int) -> Deleted:
-    """Delete an experiment and its trials. All of the trials must have ended."""
+    """Delete an experiment and its trials, all of which must have ended."""
     return Deleted(trials=tuple(await delete_experiment(services, experiment_id)))
 
 
 async def hold_experiment(services: Services, experiment_id: int, holder: Holder) -> Answer:
-    """Keep an experiment open as long as the client reads this stream."""
+    """Keep an experiment open for as long as the client reads this stream."""
     services.refuse_in_copy()
     await services.experiments.by_id(experiment_id)
     return Answer(
@@ -141,7 +141,7 @@ async def hold_experiment(services: Services, experiment_id: int, holder: Holder
 async def let_go_experiment(
     services: Services, experiment_id: int, holder: Holder
 ) -> ExperimentRecord:
-    """Release the hold that a client has on an experiment."""
+    """Release a client's hold on an experiment."""
     await services.experiments.by_id(experiment_id)
     services.leases.let_go(experiment_id, holder)
     return await services.experiments.by_id(experiment_id)
@@ -153,15 +153,15 @@ async def stream_experiment(
     metric: MaybeText = None,
     created_after: Annotated[float, Meta(ge=-1e12, le=1e12)] | None = None,
 ) -> Answer:
-    """Stream an experiment's record, the records of its trials, and every later change.
+    """Stream the records of an experiment and its trials, followed by every later change.
 
-    The stream does not end by itself. With `metric`, it also contains all values of this metric
-    that the trials report, starting with the first value. With `created_after`, trials that were
-    created earlier follow only when they change.
+    The stream does not end by itself. With `metric`, it also contains all values that the trials
+    have reported or will report for this metric. With `created_after`, trials that were created
+    earlier appear only when they change.
     """
     record = await services.experiments.by_id(experiment_id)
     if not all(TrialState(state).is_final for state in record.states):
-        services.refuse_in_copy()  # no server changes the trials of a copied home
+        services.refuse_in_copy()  # no server changes a copied home's trials
     return Answer(
         follow_experiment(services, experiment_id, metric, created_after),
         media_type=EVENTS,

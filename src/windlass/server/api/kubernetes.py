@@ -23,8 +23,8 @@ Seconds = Annotated[float, Meta(gt=0, le=50)]
 async def check_cluster(
     services: Services, namespace: Namespace = "", within: Seconds = 50.0
 ) -> ClusterCheck:
-    """Check the cluster with the credentials of the server process. This takes a few seconds."""
-    from windlass.kube.check_cluster import examine  # loaded only with a cluster
+    """Check the cluster, using the server's own credentials. This takes a few seconds."""
+    from windlass.kube.check_cluster import examine  # loaded only if a cluster is used
 
     url = services.urls[0] if services.urls else services.url
     check = partial(examine, services.home, namespace=namespace, url=url, within=within)

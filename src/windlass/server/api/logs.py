@@ -1,4 +1,4 @@
-"""Routes for logs: read, follow and search the log of one trial, and search many logs at once."""
+"""Routes for logs: read, follow and search one trial's log, or search many logs at once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from windlass.server.web.messages import EVENTS, Answer
 from windlass.server.web.query_types import MaybeText, Text
 from windlass.server.web.routing import Route
 
-_TRIALS = 200  # trials whose ids one query fetches
+_TRIALS = 200  # the number of trial ids that one query fetches
 _IDS = re.compile(r"\d{1,18}(,\d{1,18})*", re.ASCII)
 _CURSOR = re.compile(r"(\d{1,18})(?:/(.*))?", re.ASCII | re.DOTALL)
 
@@ -59,10 +59,10 @@ async def read_logs(
     until: float | None = None,
     limit: Annotated[int, Meta(ge=1, le=HITS)] = HITS,
 ) -> LogPage:
-    """Read a page of the log of a trial.
+    """Read a page of a trial's log.
 
-    A search of a long log may return an empty page with a cursor after a time limit. Continue with
-    this cursor. `since` and `until` are seconds since the epoch.
+    Searching a long log stops at a time limit and may return an empty page. Continue the search
+    with the page's cursor. `since` and `until` are seconds since the epoch.
     """
     whose = LogSelection(role, index, attempt, since, until)
     query = await parse_log_query(search, regex=regex, stream=stream, whose=whose, limit=limit)
@@ -87,17 +87,18 @@ async def stream_trial(
     until: float | None = None,
     waiter: Annotated[int, Meta(ge=1, le=2**63 - 1)] | None = None,
 ) -> Answer:
-    """Stream the states of a trial and the matching lines of its log until the trial ends.
+    """Stream a trial's states and the matching lines of its log until the trial ends.
 
     The stream also ends once the time `until` has passed. A log event without lines only reports
-    the next cursor. `waiter` is the id of the trial whose program waits for the end of the stream.
+    the next cursor. If the client is a trial's program that waits for the end of the stream,
+    `waiter` is that trial's id.
     """
     whose = LogSelection(role, index, attempt, since, until)
     query = await parse_log_query(search, regex=regex, stream=stream, whose=whose)
     record = await services.trials.record(trial_id)
     _check(record, whose, cursor, tail)
     if not record.state.is_final:
-        services.refuse_in_copy()  # no server changes the trials of a copied home
+        services.refuse_in_copy()  # no server changes a copied home's trials
     first = None
     if tail is not None:
         is_followed = not record.state.is_final
@@ -118,10 +119,10 @@ def _check(record: TrialRecord, whose: LogSelection, cursor: str | None, tail: i
 def _check_exists(record: TrialRecord, whose: LogSelection) -> None:
     """Raise an error for a replica that the trial does not have.
 
-    Otherwise the stream would wait for lines of this replica.
+    Without this check, the stream would wait forever for lines from this replica.
     """
     sizes = {role.name: role.replicas for role in record.spec.roles}
-    for attempt in record.attempts:  # a role may have had more replicas earlier
+    for attempt in record.attempts:  # the role may have had more replicas earlier
         sizes[attempt.role] = max(sizes.get(attempt.role, 0), attempt.index + 1)
     if whose.role is not None and whose.role not in sizes:
         raise InvalidArgument(
@@ -160,10 +161,10 @@ async def search_logs(
     cursor: Annotated[str, Meta(max_length=LONGEST_CURSOR)] | None = None,
     limit: Annotated[int, Meta(ge=1, le=HITS)] = HITS,
 ) -> LogHits:
-    """Search the logs of many trials. Return the matching lines, or only their number.
+    """Search the logs of many trials. Return the matching lines or only their number.
 
-    Lines are sorted by trial, and within a trial by time. `trials` is a list of ids, separated by
-    commas. Commands and shells are searched only if `trials` names them or `where` selects by kind.
+    Lines are sorted by trial and, within a trial, by time. `trials` is a comma-separated list of
+    ids. Commands and shells are searched only if `trials` names them or `where` selects by kind.
     """
     whose = LogSelection(role, index, attempt, since, until)
     query = await parse_log_query(search, regex=regex, stream=stream, whose=whose, limit=limit)
@@ -205,7 +206,7 @@ def _require(wanted: Conditions, where: str) -> WhereCompiler:
 
 
 class _SearchPage:
-    """One page of a search over many trials."""
+    """One page of results in a search over many trials."""
 
     def __init__(
         self, services: Services, query: LogQuery, pattern: Pattern, *, counts: bool
@@ -223,10 +224,9 @@ class _SearchPage:
         return self._time.is_over or len(self.hits) >= self._query.limit
 
     def run(self, rows: list[Row], cursor: str | None) -> str | None:
-        """Search these trials, and return the position where the next page continues.
+        """Search the trials in `rows` and return the position where the next page continues.
 
-        The search of the first trial starts at `cursor`. Returns None if all of these trials were
-        searched.
+        The search of the first trial starts at `cursor`. Returns None if all trials were searched.
         """
         for row in rows:
             cursor, has_more = self._search(row, cursor)
@@ -271,7 +271,7 @@ def _ids(text: str | None) -> list[int]:
 
 
 def _parse(cursor: str | None) -> tuple[int, str | None]:
-    """Return the id of the trial to continue with, and the position in the log of this trial."""
+    """Return the id of the trial to continue with and the position in that trial's log."""
     if cursor is None:
         return 0, None
     match = _CURSOR.fullmatch(cursor)

@@ -1,4 +1,4 @@
-"""The route for metrics, which returns the points of many trials in one binary response."""
+"""The route for metrics, which returns points from many trials in one binary response."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from windlass.server.services import Services
 from windlass.server.web.messages import OCTETS, Answer
 from windlass.server.web.routing import Route
 
-_LARGEST_REQUEST = 16 << 20  # bytes; a request contains an offset for each attempt
+_LARGEST_REQUEST = 16 << 20  # bytes; a request contains an offset per attempt
 
 
 async def fetch_metrics(services: Services, data: FetchMetrics) -> Answer:
-    """Return the points of metrics in one binary response. Each metric of an attempt is a curve.
+    """Return metric points in one binary response. Each metric of each attempt is a curve.
 
     The client may request fewer points per curve.
     """

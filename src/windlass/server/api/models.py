@@ -33,7 +33,7 @@ async def list_models(
     cursor: Cursor | None = None,
     limit: Limit = 100,
 ) -> ModelPage:
-    """List matching models in pages, sorted."""
+    """List matching models in sorted pages."""
     return await services.models.page(
         project=project,
         project_id=project_id,
@@ -57,17 +57,17 @@ async def get_model(services: Services, model_id: int) -> ModelRecord:
 
 
 async def find_model(services: Services, name: str) -> ModelRecord:
-    """Return a model by name. If no model has this name, a number is used as an id."""
+    """Return a model by name. If no model has this name, a number is taken as an id."""
     return await services.models.record(name)
 
 
 async def change_model(services: Services, model_id: int, data: ChangeModel) -> ModelRecord:
-    """Change the attributes of a model, or move the model to another project."""
+    """Change a model's attributes, or move the model to another project."""
     return await services.models.change(model_id, data)
 
 
 async def delete_model(services: Services, model_id: int) -> None:
-    """Delete a model with its versions. The request also succeeds if the model does not exist."""
+    """Delete a model and its versions. The request also succeeds if the model does not exist."""
     await services.models.delete(model_id)
 
 
@@ -76,7 +76,7 @@ async def register_version(
 ) -> ModelVersionRecord:
     """Register a checkpoint as the next version of a model.
 
-    If the checkpoint is already a version of the model, return this version.
+    If the checkpoint is already a version of the model, that version is returned.
     """
     if data.trial_id is not None:
         await asyncio.to_thread(services.checkpoints.take_in, data.trial_id)
@@ -91,26 +91,26 @@ async def list_versions(
     cursor: Cursor | None = None,
     limit: Limit = 100,
 ) -> VersionPage:
-    """List the versions of a model in pages, sorted."""
+    """List a model's versions in sorted pages."""
     return await services.models.version_page(
         model_id, labels=read_labels(labels), sort=sort, cursor=cursor, limit=limit
     )
 
 
 async def get_version(services: Services, model_id: int, which: str) -> ModelVersionRecord:
-    """Return one version by number, alias or `latest`."""
+    """Return a model version by its number, by an alias, or by the name `latest`."""
     return await services.models.version(model_id, which)
 
 
 async def change_version(
     services: Services, model_id: int, version: int, data: ChangeVersion
 ) -> ModelVersionRecord:
-    """Change the attributes of a version."""
+    """Change a version's attributes."""
     return await services.models.change_version(model_id, version, data)
 
 
 async def delete_version(services: Services, model_id: int, version: int) -> None:
-    """Delete a version without an alias.
+    """Delete a version that has no alias.
 
     The request also succeeds if the version does not exist.
     """
@@ -118,7 +118,7 @@ async def delete_version(services: Services, model_id: int, version: int) -> Non
 
 
 async def set_alias(services: Services, model_id: int, alias: str, data: SetAlias) -> ModelRecord:
-    """Point an alias at a version. The alias no longer points at its previous version."""
+    """Point an alias at a version instead of at its previous version, if any."""
     return await services.models.set_alias(model_id, alias, data.version)
 
 

@@ -1,4 +1,4 @@
-"""Routes for the queue: its order, changes of the order, and the tasks of a trial."""
+"""Routes for the queue: list it, change its order, and list a trial's tasks."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Cursor = Annotated[str, Meta(max_length=10_000)] | None
 
 
 async def list_queue(services: Services, cursor: Cursor = None, limit: Limit = 100) -> QueuePage:
-    """List the trials that wait for capacity, in pages and in the order of admission."""
+    """List the trials that wait for capacity, in pages and in order of admission."""
     from windlass.server.operations import queue_order
 
     return await queue_order.page_of_queue(services, cursor, limit)
 
 
 async def set_priority(services: Services, trial_id: int, data: SetPriority) -> TrialRecord:
-    """Set the priority of a trial. A queued trial moves to its new position at once."""
+    """Set a trial's priority. A queued trial moves to its new position at once."""
     from windlass.server.operations import queue_order
 
     await queue_order.set_priority(services, trial_id, data.priority)
@@ -43,7 +43,7 @@ async def move_trial(services: Services, trial_id: int, data: MoveTrial) -> Tria
 async def list_tasks(
     services: Services, trial_id: int, cursor: Cursor = None, limit: Limit = 100
 ) -> TaskPage:
-    """List every attempt of every replica of a trial, with its resources."""
+    """List all attempts of a trial's replicas, including the resources of each attempt."""
     from windlass.server.operations import tasks
 
     return await tasks.page_of_tasks(services, trial_id, cursor, limit)

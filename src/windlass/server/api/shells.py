@@ -21,10 +21,10 @@ Writer = Annotated[str, Meta(pattern=r"^[0-9a-f]{16}\Z")]
 async def stream_output(
     services: Services, trial_id: int, offset: Position | None = None, follow: bool = True
 ) -> Answer:
-    """Stream the output of a shell. Without `offset`, the stream starts with the current screen."""
+    """Stream a shell's output. Without `offset`, the stream starts with the current screen."""
     record = await shells.shell_record(services, trial_id)
     if follow and not record.state.is_final:
-        services.refuse_in_copy()  # no server changes the trials of a copied home
+        services.refuse_in_copy()  # no server changes a copied home's trials
     return Answer(
         shells.follow_shell(services, trial_id, offset, follows=follow),
         media_type=EVENTS,
@@ -42,7 +42,7 @@ async def take_input(
 ) -> ShellTaken:
     """Type the request body into a shell.
 
-    If the request is repeated, the shell gets the input only once.
+    The shell gets the input only once, even if the request is repeated.
     """
     await shells.shell_record(services, trial_id)
     data = await request.body()
@@ -52,7 +52,7 @@ async def take_input(
 
 
 async def take_size(services: Services, trial_id: int, data: ShellSize) -> ShellSize:
-    """Resize the terminal of a shell."""
+    """Resize a shell's terminal."""
     await shells.shell_record(services, trial_id)
     await shells.resize(services, trial_id, data.rows, data.columns)
     return data

@@ -27,7 +27,7 @@ async def health() -> dict[str, str]:
 
 
 async def server_info(services: Services) -> ServerInfo:
-    """Return information about the server, such as version, home, capacity and free capacity."""
+    """Return information about the server, such as its version, home and free capacity."""
     waiting = (TrialState.QUEUED, TrialState.SUSPENDED)
     active = [state for state in TrialState if not state.is_final and state not in waiting]
     latency = services.controller.latency
@@ -55,9 +55,9 @@ async def server_info(services: Services) -> ServerInfo:
 
 
 async def adopt_copy(services: Services) -> Adopted:
-    """Turn a copied home into an independent home, and stop the server.
+    """Turn a copied home into an independent home and stop the server.
 
-    The next server of this home starts the trials of the copy.
+    The home's next server starts the copied trials.
     """
     original = services.identity.original
     if original is None:
@@ -81,7 +81,7 @@ async def collect_garbage(services: Services, data: CollectGarbage) -> GarbageRe
 routes = [
     Route("GET", f"{API}/health", health),
     Route("GET", f"{API}/server", server_info),
-    # Marked as a read, because the server of a copied home refuses all other requests.
+    # Marked as a read, because the server for a copied home refuses all other requests.
     Route("POST", f"{API}/server/adopt", adopt_copy, is_read=True),
     Route("POST", f"{API}/gc", collect_garbage, frees_space=True),
 ]

@@ -16,7 +16,7 @@ async def list_templates(
     cursor: Cursor | None = None,
     limit: Limit = 100,
 ) -> TemplatePage:
-    """List templates in pages, sorted."""
+    """List templates in sorted pages."""
     return await services.templates.page(name=name, sort=sort, cursor=cursor, limit=limit)
 
 
@@ -31,14 +31,14 @@ async def get_template(services: Services, template_id: int) -> TemplateRecord:
 
 
 async def find_template(services: Services, name: str) -> TemplateRecord:
-    """Return a template by name. If no template has this name, a number is used as an id."""
+    """Return a template by name. If no template has this name, a number is taken as an id."""
     return await services.templates.record(name)
 
 
 async def change_template(
     services: Services, template_id: int, data: ChangeTemplate
 ) -> TemplateRecord:
-    """Change the name or the fields of a template. Existing trials do not change."""
+    """Change a template's name or fields. Existing trials do not change."""
     return await services.templates.change(template_id, data)
 
 

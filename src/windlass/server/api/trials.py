@@ -43,7 +43,7 @@ from windlass.server.web.routing import Route
 
 _LARGEST_TRIAL = 64 << 20
 
-# Unlimited, because an id out of range is an unknown id (404), not an invalid request.
+# Without limits, because an out-of-range id is an unknown id (404), not an invalid request.
 TrialId = int
 SomeId = Annotated[int, Meta(ge=1, le=2**63 - 1)] | None
 Time = Annotated[float, Meta(ge=-1e12, le=1e12)] | None
@@ -60,8 +60,8 @@ async def create_trial(
 ) -> TrialRecord | Answer:
     """Create a trial.
 
-    Return its record or, if the client accepts events, a stream of its changes. `waiter` is the id
-    of the trial whose program waits for the end of the stream.
+    Return the trial's record or, if the client accepts events, a stream of its changes. If the
+    client is a trial's program that waits for the end of the stream, `waiter` is that trial's id.
     """
     record = await submit(services, data)
     if EVENTS in request.header(b"accept"):
@@ -70,7 +70,7 @@ async def create_trial(
 
 
 async def create_trials(services: Services, data: CreateTrials) -> list[TrialRecord]:
-    """Create several trials, all or none, and return their records in the order of the request."""
+    """Create either all requested trials or none. Return their records in the requested order."""
     return [enrich(services, record) for record in await submit_all(services, data)]
 
 
@@ -96,7 +96,7 @@ async def list_trials(
     cursor: Cursor | None = None,
     limit: Limit = 100,
 ) -> TrialPage:
-    """List matching trials in pages, sorted.
+    """List matching trials in sorted pages.
 
     Commands and shells are listed only if `kind` asks for them.
     """
@@ -134,7 +134,7 @@ async def get_trial(services: Services, trial_id: TrialId) -> TrialRecord:
 
 
 async def remove_trial(services: Services, trial_id: TrialId) -> Deleted:
-    """Delete a finished trial with its logs, metrics and files."""
+    """Delete a finished trial, including its logs, metrics and files."""
     return Deleted(trials=tuple(await delete_trial(services, trial_id)))
 
 
@@ -145,7 +145,7 @@ async def list_events(services: Services, trial_id: TrialId) -> list[Event]:
 
 
 async def get_result(services: Services, trial_id: TrialId) -> Answer:
-    """Return the result of a trial in the pickled form that the trial's process wrote."""
+    """Return a trial's result as the pickle that the trial's process wrote."""
     record = await services.trials.record(trial_id)
     if not record.state.is_final:
         raise Conflict(
@@ -169,7 +169,7 @@ async def get_result(services: Services, trial_id: TrialId) -> Answer:
 
 
 async def get_error(services: Services, trial_id: TrialId) -> Answer:
-    """Return the exception of a trial in the pickled form that the trial's process wrote."""
+    """Return a trial's exception as the pickle that the trial's process wrote."""
     record = await services.trials.record(trial_id)
     if record.error is None or record.error.pickle is None:
         raise NotFound(
@@ -196,13 +196,13 @@ async def stop_trial(services: Services, trial_id: TrialId, data: StopTrial) -> 
 
 
 async def trial_built(services: Services, trial_id: TrialId, data: Built) -> TrialRecord:
-    """Record that the generator of a trial has ended, with or without an error."""
+    """Record that a trial's generator has ended, with or without an error."""
     await built(services, trial_id, data)
     return await describe(services, trial_id)
 
 
 async def ask_to_stop_trial(services: Services, trial_id: TrialId, data: AskToStop) -> TrialRecord:
-    """Ask a trial to end by itself. In its program, `wl.should_stop()` then returns True.
+    """Ask a trial to end by itself, by making `wl.should_stop()` return True in its program.
 
     A finished trial does not change.
     """
@@ -211,14 +211,14 @@ async def ask_to_stop_trial(services: Services, trial_id: TrialId, data: AskToSt
 
 
 async def change_trial(services: Services, trial_id: TrialId, data: ChangeTrial) -> TrialRecord:
-    """Change the name, the labels or the notes of a trial."""
+    """Change a trial's name, labels or notes."""
     await services.trials.change(trial_id, data)
     services.hub.publish(trial_id)
     return await describe(services, trial_id)
 
 
 async def suspend_trial(services: Services, trial_id: TrialId) -> TrialRecord:
-    """Suspend a trial: stop all of its replicas until the trial is resumed.
+    """Suspend a trial by stopping all of its replicas until the trial is resumed.
 
     A suspended trial does not count as failed.
     """
@@ -229,7 +229,7 @@ async def suspend_trial(services: Services, trial_id: TrialId) -> TrialRecord:
 
 
 async def resume_trial(services: Services, trial_id: TrialId) -> TrialRecord:
-    """Resume a suspended trial, which starts again as soon as there is capacity."""
+    """Resume a suspended trial. It starts again as soon as it gets capacity."""
     from windlass.server.operations import suspend_and_scale
 
     await suspend_and_scale.suspend(services, trial_id, suspended=False)
@@ -237,7 +237,7 @@ async def resume_trial(services: Services, trial_id: TrialId) -> TrialRecord:
 
 
 async def scale_trial(services: Services, trial_id: TrialId, data: ScaleTrial) -> TrialRecord:
-    """Set the number of replicas of the given roles. Other roles do not change."""
+    """Set the number of replicas in the requested roles. All other roles do not change."""
     from windlass.server.operations import suspend_and_scale
 
     await suspend_and_scale.scale(services, trial_id, data.replicas)
@@ -258,7 +258,7 @@ def _kinds(text: str | None) -> Sequence[TrialKind]:
 
 
 def parse_states(text: str | None) -> list[TrialState]:
-    """Parse the `state` parameter of a query."""
+    """Parse the query parameter `state`."""
     if not text:
         return []
     states = {state.value for state in TrialState}

@@ -26,7 +26,7 @@ async def list_workspaces(
     cursor: Cursor | None = None,
     limit: Limit = 100,
 ) -> WorkspacePage:
-    """List matching workspaces in pages, sorted."""
+    """List matching workspaces in sorted pages."""
     return await services.workspaces.list_workspaces(
         name=name, archived=archived, sort=sort, cursor=cursor, limit=limit
     )
@@ -43,7 +43,7 @@ async def get_workspace(services: Services, workspace_id: int) -> WorkspaceRecor
 
 
 async def find_workspace(services: Services, name: str) -> WorkspaceRecord:
-    """Return a workspace by name. If no workspace has this name, a number is used as an id."""
+    """Return a workspace by name. If no workspace has this name, a number is taken as an id."""
     return await services.workspaces.workspace(name)
 
 
@@ -55,7 +55,7 @@ async def change_workspace(
 
 
 async def delete_workspace(services: Services, workspace_id: int) -> None:
-    """Delete a workspace without projects. The request also succeeds if it does not exist."""
+    """Delete a workspace that has no projects, or do nothing if it does not exist."""
     await services.workspaces.delete_workspace(workspace_id)
 
 
@@ -69,7 +69,7 @@ async def list_projects(
     cursor: Cursor | None = None,
     limit: Limit = 100,
 ) -> ProjectPage:
-    """List matching projects in pages, sorted."""
+    """List matching projects in sorted pages."""
     return await services.workspaces.list_projects(
         workspace=workspace, workspace_id=workspace_id, name=name, archived=archived, sort=sort,
         cursor=cursor, limit=limit,
@@ -89,7 +89,7 @@ async def get_project(services: Services, project_id: int) -> ProjectRecord:
 async def find_project(services: Services, name: str) -> ProjectRecord:
     """Return a project by its name, such as `vision` or `lab/vision`.
 
-    If no project has this name, a number is used as an id.
+    If no project has this name, a number is taken as an id.
     """
     return await services.workspaces.project(name)
 

@@ -1,7 +1,7 @@
-"""The protocol of the database, which the rest of the server uses.
+"""The database protocol that the rest of the server uses.
 
 `server/db/sqlite.py` implements the protocol. Statements are SQL text with named parameters
-(`:name`). A failed statement raises an error of `server/db/errors.py`.
+(`:name`). A failed statement raises an error from `server/db/errors.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Row(Protocol):
-    """One row of a result. A column is read by name or by position."""
+    """One row of a query's result. Columns can be read by name or by position."""
 
     def __getitem__(self, key: str | int, /) -> Any: ...
 
@@ -34,16 +34,16 @@ class Connection(Protocol):
         """Run a statement once for each set of parameters."""
 
     def rows(self, statement: str, parameters: Mapping[str, Any] | None = None) -> list[Row]:
-        """Return all rows of a result."""
+        """Run a query and return all rows of its result."""
 
     def row(self, statement: str, parameters: Mapping[str, Any] | None = None) -> Row | None:
-        """Return the first row of a result, or None."""
+        """Run a query and return its first row, or None if there are no rows."""
 
     def value(self, statement: str, parameters: Mapping[str, Any] | None = None) -> Any:
-        """Return the first value of the first row of a result, or None."""
+        """Run a query and return the first value of its first row, or None if there are no rows."""
 
     def iterate(self, statement: str, parameters: Mapping[str, Any] | None = None) -> Iterator[Row]:
-        """Iterate over the rows of a result. Only a few rows are in memory at a time."""
+        """Iterate over a query's rows. Only a few rows are in memory at a time."""
 
     def text_columns(self) -> dict[str, list[str]]:
         """Return the columns that hold text or bytes, by table name."""
@@ -52,15 +52,15 @@ class Connection(Protocol):
         """Return the names of all tables."""
 
     def schema_change(self) -> AbstractContextManager[None]:
-        """Run the block as a transaction that may change tables. Exclude all other processes."""
+        """Run the block as a transaction that may change tables and excludes other processes."""
 
 
 class Database(Protocol):
-    """A database at the newest schema.
+    """A database whose schema is up to date.
 
-    `write` and `read` take a function that gets a connection, and may be called from any thread.
-    `awrite` and `aread` are their versions for the event loop. All four raise `DatabaseUnavailable`
-    if the database cannot be used.
+    `write` and `read` call a function with a connection. They may be called from any thread.
+    `awrite` and `aread` do the same for the event loop. All four raise `DatabaseUnavailable` if the
+    database cannot be used.
     """
 
     def submit(
@@ -68,8 +68,8 @@ class Database(Protocol):
     ) -> Future[T]:
         """Queue a change. The future is done once the change is durable.
 
-        `then` is called with the result right after the commit. The calls are in the order of the
-        changes.
+        `then` is called with the result right after the commit. These calls are in the same order
+        as the changes.
         """
 
     def write(

@@ -1,4 +1,4 @@
-"""Database errors that do not depend on the driver. Other parts of the server see only these."""
+"""Driver-independent database errors. Other parts of the server see only these errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class DatabaseError(Exception):
 class DatabaseUnavailable(DatabaseError):
     """The database cannot be used now: the disk is full, or the file is locked or missing.
 
-    `errno` is the operating system's error number that describes the cause best.
+    `errno` is the operating system error number that best describes the cause.
     """
 
     def __init__(self, errno: int, message: str) -> None:

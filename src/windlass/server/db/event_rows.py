@@ -1,4 +1,4 @@
-"""Rows of the events table."""
+"""Inserts rows into the events table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VALUES (:trial_id, :time, :kind, :reason, :message)
 
 
 def add_events(connection: Connection, trial_id: int, happened: Sequence[Event]) -> None:
-    """Add events of a trial."""
+    """Add a trial's events."""
     if happened:
         connection.run_many(_ADD_EVENT, [_event_row(trial_id, event) for event in happened])
 
@@ -31,7 +31,7 @@ def _event_row(trial_id: int, event: Event) -> dict[str, Any]:
 
 
 def without_nul(text: str) -> str:
-    r"""Replace NUL characters by the symbol `␀`, because not all databases can store NUL.
+    r"""Replace NUL characters with the symbol `␀`, because not all databases can store NUL.
 
     >>> without_nul("embedded null byte: \0")
     'embedded null byte: ␀'

@@ -1,4 +1,4 @@
-"""Changes of metadata, such as labels, links, artifacts and searches."""
+"""Applies changes to metadata, such as labels, links, artifacts and searches."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from windlass.server.db.named_rows import set_fields
 
 MAX_LABELS = 100
 _SCRIPTS = ("javascript:", "vbscript:")
-MAX_ENTRIES = 1000  # links or artifacts of one experiment
+MAX_ENTRIES = 1000  # the most links or artifacts in one experiment
 _PLAIN = ("name", "description", "notes", "config", "searches", "priority", "archived")
 
 
 def changed_labels(labels: tuple[str, ...], change: ChangeLabels) -> tuple[str, ...]:
-    """Return the labels after a change, without duplicates and in the order of the request.
+    """Return the labels after a change, without duplicates and in the requested order.
 
     >>> changed_labels(("old", "kept"), ChangeLabels(add_labels=("new",), remove_labels=("old",)))
     ('kept', 'new')
@@ -55,7 +55,7 @@ def valid_labels(labels: tuple[str, ...]) -> tuple[str, ...]:
 def changed_columns(
     record: ExperimentRecord, change: ChangeExperiment, blob_size: Callable[[str], int], now: float
 ) -> dict[str, Any]:
-    """Return the columns of an experiment that a request changes, with their new values.
+    """Return the new values of the experiment columns that a request changes.
 
     `blob_size` is a function that returns the size of a blob, given its digest.
     """
@@ -79,10 +79,10 @@ def changed_columns(
 def merge_searches(
     stored: dict[str, dict[str, Any]], requested: dict[str, dict[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """Add hyper-parameter searches, or extend existing ones with the same name.
+    """Add hyper-parameter searches, or extend existing searches that have the same names.
 
-    The first request that names a search decides its settings. Later requests may only raise its
-    number of trials.
+    The first request that names a search determines the search's settings. Later requests can only
+    raise the number of trials.
 
     >>> merge_searches({"a": {"seed": 1, "trials": 5}}, {"a": {"seed": 2, "trials": 9}, "b": {}})
     {'a': {'seed': 1, 'trials': 9}, 'b': {}}
@@ -97,7 +97,7 @@ def merge_searches(
 
 def _links(record: ExperimentRecord, change: ChangeExperiment) -> tuple[Link, ...]:
     for url in change.put_links.values():
-        if url.lower().startswith(_SCRIPTS):  # a browser would run the link on a page that shows it
+        if url.lower().startswith(_SCRIPTS):  # browsers would run such a link as a script
             raise InvalidArgument(f"The link {url[:100]!r} is a script. A link must be an address.")
     links = {link.name: link for link in record.links}
     links |= {name: Link(name=name, url=url) for name, url in change.put_links.items()}

@@ -1,4 +1,4 @@
-"""Migrations, which are numbered files that create and change the schema of a database.
+"""Migrations: numbered files that create and change a database's schema.
 
 To change the schema, add `migrations/0002_<change>.sql`. A step that SQL cannot express is a `.py`
 file with `def upgrade(connection)`. The table `schema_migrations` lists the migrations that were
@@ -32,14 +32,14 @@ _ANOTHER_HOME = "or choose another home: set WINDLASS_HOME."
 def upgrade(connection: Connection, path: Path, folder: Path = MIGRATIONS) -> None:
     """Apply all new migrations to a database in one transaction.
 
-    If the server is killed before the commit, the database does not change. If two servers open a
-    database at the same time, the second one waits and then has no migration left to apply.
+    If the server is killed before the commit, the database does not change. If two servers open the
+    same database at the same time, the second one waits and then finds no migration left to apply.
     """
     migrations = {int(file.name[:4]): file for file in sorted(folder.glob("[0-9]*_*.*"))}
     if _version(connection, path, max(migrations)) == max(migrations):
         return
     with connection.schema_change():
-        # Read again, because another server may have upgraded the database.
+        # Read the version again, because another server may have upgraded the database.
         current = _version(connection, path, max(migrations))
         connection.run(_HISTORY)
         for version, file in migrations.items():

@@ -1,4 +1,4 @@
-"""Rows that have an id and a unique name: workspaces, projects, models and templates."""
+"""Functions for rows that have an id and a unique name, such as workspaces and models."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAMED_SORTS: Columns = {"id": "id", "name": text_key("name"), "created": "create
 
 
 def find_row(connection: Connection, noun: str, which: int | str) -> Row:
-    """Return the row with this name or id. Raise NotFound with a suggestion if there is none."""
+    """Return the row with this name or id. If there is none, raise NotFound with a suggestion."""
     row = None
     if isinstance(which, str):
         row = connection.row(f"SELECT * FROM {noun}s WHERE name = :name", {"name": which})
@@ -34,9 +34,9 @@ def newest_names(connection: Connection, noun: str) -> list[str]:
 
 
 def as_id(which: int | str) -> int:
-    """Convert a number, or a text of digits, to a row id.
+    """Convert a number or a text of digits to a row id.
 
-    Return -1, an unused id, for other values.
+    For any other value, return -1, which is never used as an id.
     """
     if isinstance(which, str):
         which = int(which) if which.isascii() and which.isdigit() and len(which) < 19 else -1
@@ -44,7 +44,7 @@ def as_id(which: int | str) -> int:
 
 
 def not_found(noun: str, name: object, names: list[str]) -> NotFound:
-    """Return the error for an unknown name. It suggests a similar name or lists existing names."""
+    """Return the error for an unknown name, with a similar name or a list of existing names."""
     by_lower = {candidate.lower(): candidate for candidate in reversed(names)}
     near = difflib.get_close_matches(str(name).lower(), by_lower, n=1)
     some = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
@@ -57,13 +57,13 @@ def not_found(noun: str, name: object, names: list[str]) -> NotFound:
 
 
 def set_fields(request: msgspec.Struct, fields: Sequence[str]) -> dict[str, Any]:
-    """Return the fields that a request sets, with their values."""
+    """Return the names and values of the fields that a request sets."""
     values = {name: getattr(request, name) for name in fields}
     return {k: value for k, value in values.items() if not isinstance(value, msgspec.UnsetType)}
 
 
 def update_row(connection: Connection, noun: str, row_id: int, columns: Mapping[str, Any]) -> None:
-    """Set columns of a row. Do nothing if there are no columns to set."""
+    """Set a row's columns. Do nothing if there are no columns to set."""
     if columns:
         changes = ", ".join(f"{name} = :{name}" for name in columns)
         query = f"UPDATE {noun}s SET {changes} WHERE id = :id"
@@ -73,7 +73,7 @@ def update_row(connection: Connection, noun: str, row_id: int, columns: Mapping[
 def name_conflict(noun: str, name: str, *, is_new: bool = False) -> Conflict:
     """Return the error for a name that already exists.
 
-    `is_new` is true if a row is being created, and false if it is being renamed.
+    `is_new` is true if the row is being created, and false if it is being renamed.
     """
     way = "exist_ok=True" if is_new else f"wl.get_{noun}({name!r})"
     return Conflict(

@@ -1,6 +1,6 @@
 """Lists of rows: filter conditions, sort orders, and pages with cursors.
 
-A cursor is the position of the last row of a page in the sort order.
+A cursor contains the position of a page's last row in the sort order.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Conditions:
-    """Conditions on the rows of a list. A value of None adds no condition.
+    """Conditions that select a list's rows. A value of None adds no condition.
 
     >>> conditions = Conditions()
     >>> conditions.equal("name", None)
@@ -55,13 +55,13 @@ class Conditions:
             self.require(f"{column} IN ({', '.join(map(self.bind, values))})")
 
     def all_in(self, column: str, values: Sequence[object]) -> None:
-        """Require that the JSON list in a column contains all of these values."""
+        """Require that a column's JSON list contains all of these values."""
         for value in values:
             elements = json_elements(column)
             self.require(f"EXISTS (SELECT 1 FROM {elements} WHERE value = {self.bind(value)})")
 
     def branch(self) -> Conditions:
-        """Return empty conditions for a subquery. Both objects share their query parameters."""
+        """Return empty conditions that share this object's query parameters, for a subquery."""
         other = Conditions()
         other.parameters = self.parameters
         return other
@@ -70,7 +70,7 @@ class Conditions:
         self._parts.append(part)
 
     def bind(self, value: object) -> str:
-        """Add a parameter with this value and return its name."""
+        """Add a query parameter that has this value and return the parameter's name."""
         name = f"p{len(self.parameters)}"
         self.parameters[name] = value
         return f":{name}"
@@ -79,7 +79,7 @@ class Conditions:
 class Key(NamedTuple):
     """A sort key: an SQL expression whose value is a number or a text, but never null or NaN.
 
-    A fixed key is ascending even if the list is sorted in descending order. For example, a fixed
+    A fixed key stays ascending even if the list is sorted in descending order. For example, a fixed
     key that says whether a value is missing puts rows without a value last in both directions.
     """
 
@@ -89,14 +89,14 @@ class Key(NamedTuple):
 
 
 Columns = Mapping[str, "str | Sequence[Key]"]
-"""Sort keys of a list by column name. A number needs only its SQL expression."""
+"""A list's sort keys, by column name. For a number, the SQL expression is enough."""
 
 Position = list[int | float | str]
-"""The values of a row's sort keys, which are the position of the row in a sorted list."""
+"""The values of a row's sort keys, which determine the row's position in a sorted list."""
 
 
 def text_key(expression: str) -> tuple[Key]:
-    """Return the sort key for a column with text."""
+    """Return the sort key for a text column."""
     return (Key(expression, is_text=True),)
 
 
@@ -110,7 +110,7 @@ def nulls_last(expression: str) -> tuple[Key, ...]:
 
 
 def direction_hint(sort: str) -> str:
-    """Return a hint if a sort order ends with an SQL keyword such as `desc`, or else an empty text.
+    """Return a hint if a sort order ends with an SQL keyword such as `desc`, or else "".
 
     >>> direction_hint("metrics.loss desc"), direction_hint("loss")
     ("Write '-metrics.loss'; a leading - means descending order. ", '')
@@ -126,7 +126,7 @@ _DIRECTIONS = ("asc", "desc", "ascending", "descending")
 
 
 class Order:
-    """The sort order of a list: by one column, ascending or descending, and then by id."""
+    """A list's sort order: by one column, ascending or descending, and then by id."""
 
     def __init__(self, sort: str, columns: Columns) -> None:
         name = sort.removeprefix("-")
@@ -145,20 +145,20 @@ class Order:
 
     @property
     def columns(self) -> str:
-        """The sort keys, as columns to select in addition to the query's own columns."""
+        """The sort keys as SQL columns, to select in addition to the query's own columns."""
         return ", ".join(
             f"{key.expression} AS key_{number}" for number, key in enumerate(self._keys)
         )
 
     def position(self, cursor: str) -> Position:
-        """Return the position that a cursor contains.
+        """Return the position stored in a cursor.
 
-        Raise InvalidArgument for a cursor of another order.
+        Raise InvalidArgument for a cursor from a list with a different order.
         """
         return _decode(cursor, [key.is_text for key in self._keys])
 
     def start_after(self, cursor: str | None, conditions: Conditions) -> None:
-        """Require rows after the position of a cursor."""
+        """Add the condition that rows come after a cursor's position."""
         if cursor is None:
             return
         values = map(conditions.bind, self.position(cursor))
@@ -173,7 +173,7 @@ class Order:
     def tail(self, limit: int) -> str:
         """Return the ORDER BY and LIMIT clauses.
 
-        The limit is one row more than a page. The extra row shows that there is a next page.
+        The limit is one row more than a page. If the extra row exists, there is a next page.
         """
         keys = ", ".join(
             f"{key.expression} {'DESC' if self._is_descending(key) else 'ASC'}"
@@ -194,9 +194,9 @@ class Order:
 
 
 def split_page(rows: Sequence[Row], limit: int) -> tuple[Sequence[Row], str | None]:
-    """Return the rows of a page, and a cursor if there is a next page.
+    """Return a page's rows and, if there is a next page, a cursor for it.
 
-    If there is a next page, `rows` has one row more than `limit`.
+    If there is a next page, `rows` contains one row more than `limit`.
     """
     if len(rows) <= limit:
         return rows, None
@@ -207,13 +207,13 @@ def split_page(rows: Sequence[Row], limit: int) -> tuple[Sequence[Row], str | No
 
 
 def encode_cursor(keys: Sequence[Any]) -> str:
-    """Return the values of sort keys as a cursor."""
-    # Not JSON, which has no infinities, and whose decoders may read 1.0 as an integer.
+    """Encode the values of sort keys as a cursor."""
+    # JSON is unsuitable, because it has no infinities and some decoders read 1.0 as an integer.
     return cursor_text(msgspec.msgpack.encode(keys))
 
 
 def decode_numbers(cursor: str, length: int) -> Position:
-    """Return the numbers in a cursor. Raise InvalidArgument for any other text."""
+    """Return the numbers in a cursor. Raise InvalidArgument if the text is not such a cursor."""
     return _decode(cursor, [False] * length)
 
 
@@ -230,8 +230,8 @@ def _decode(cursor: str, are_texts: Sequence[bool]) -> Position:
 def _fits(value: float | str, is_text: bool) -> bool:
     """Return whether a value has the type of its sort key and can be stored.
 
-    Another type is refused, because databases disagree on the order of a number and a text. NaN is
-    refused, because it has no order.
+    A value of a different type is refused, because databases disagree on how numbers and texts
+    compare. NaN is refused, because it has no order.
     """
     if isinstance(value, str) or is_text:
         return isinstance(value, str) and is_text
@@ -239,7 +239,7 @@ def _fits(value: float | str, is_text: bool) -> bool:
 
 
 def read_cursor(cursor: str, decoder: msgspec.json.Decoder[T]) -> T:
-    """Decode the cursor of a list whose cursors have their own JSON format."""
+    """Decode a cursor from a list whose cursors have their own JSON format."""
     try:
         return decoder.decode(cursor_bytes(cursor))
     except (ValueError, msgspec.MsgspecError):
@@ -247,7 +247,7 @@ def read_cursor(cursor: str, decoder: msgspec.json.Decoder[T]) -> T:
 
 
 def cursor_text(position: bytes) -> str:
-    """Encode a position, given as bytes, as the text of a cursor.
+    """Encode a position (as bytes) as the text of a cursor.
 
     >>> cursor_text(b"main/0/a.txt")
     'bWFpbi8wL2EudHh0'
@@ -256,9 +256,9 @@ def cursor_text(position: bytes) -> str:
 
 
 def cursor_bytes(cursor: str) -> bytes:
-    """Return the position in a cursor, the inverse of `cursor_text`.
+    """Return the position in a cursor. This is the inverse of `cursor_text`.
 
-    Raise ValueError for other texts.
+    Raise ValueError if the text is not a cursor.
     """
     padded = cursor + "=" * (-len(cursor) % 4)
     return base64.urlsafe_b64decode(padded.encode("ascii"))

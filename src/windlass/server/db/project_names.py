@@ -1,6 +1,6 @@
-"""Lookup of projects by name (`project` or `workspace/project`).
+"""Looks up projects by name (`project` or `workspace/project`).
 
-Experiments and models refer to a project by its id, so renaming a project changes one row.
+Experiments and models refer to a project by its id, so renaming a project changes only one row.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from windlass.server.db.base import Connection, Row
 from windlass.server.db.named_rows import as_id, newest_names, not_found
 from windlass.server.db.paging import Conditions
 
-DEFAULT_ID = 1  # the id of the workspace `default`, and of its project `default`
+DEFAULT_ID = 1  # the id of the workspace `default` and of its project `default`
 
 _FIND = """
 SELECT projects.*, workspaces.name AS workspace, workspaces.archived AS in_archive
 FROM projects JOIN workspaces ON workspaces.id = projects.workspace_id
 """
 
-# An archived workspace also archives its projects, and an archived project its experiments.
+# Archiving a workspace also archives its projects, and archiving a project its experiments.
 ARCHIVED_PROJECTS = """
 SELECT projects.id FROM projects JOIN workspaces ON workspaces.id = projects.workspace_id
 WHERE projects.archived OR workspaces.archived
@@ -34,7 +34,7 @@ UNION ALL SELECT id FROM experiments WHERE project_id IN ({ARCHIVED_PROJECTS})
 
 
 def require_project(conditions: Conditions, column: str, project: str | None) -> None:
-    """Add the condition that a column holds the id of the named project."""
+    """Add the condition that a column holds the named project's id."""
     if project is None:
         return
     if project == DEFAULT:
@@ -61,9 +61,9 @@ def project_paths(connection: Connection, project_ids: Iterable[int]) -> dict[in
 
 
 def find_project(connection: Connection, project: str) -> Row | None:
-    """Return the row of the named project with its workspace's name.
+    """Return the named project's row, including its workspace's name.
 
-    Return None if there is none.
+    Return None if there is no such project.
     """
     workspace, name = split_place(project)
     return connection.row(
@@ -75,8 +75,8 @@ def find_project(connection: Connection, project: str) -> Row | None:
 def get_or_create_project(connection: Connection, project: str | int, now: float) -> int:
     """Return the id of the project for a new experiment or model.
 
-    `project` is a name or an id. A project whose name does not exist is created, but its workspace
-    must exist. Neither the project nor the workspace may be archived.
+    `project` is a name or an id. If no project has the name, the project is created, but its
+    workspace must exist. Neither the project nor the workspace may be archived.
     """
     if project in (DEFAULT, DEFAULT_ID):
         return DEFAULT_ID
@@ -118,7 +118,7 @@ def insert_project(
 
 
 def find_workspace(connection: Connection, name: str) -> Row:
-    """Return the workspace with this name. Raise NotFound with a suggestion if there is none."""
+    """Return the workspace with this name. If there is none, raise NotFound with a suggestion."""
     row = connection.row("SELECT * FROM workspaces WHERE name = :name", {"name": name})
     if row is None:
         raise not_found("workspace", name, newest_names(connection, "workspace"))
@@ -126,7 +126,7 @@ def find_workspace(connection: Connection, name: str) -> Row:
 
 
 def check_not_archived(noun: str, row: Row) -> None:
-    """Raise Conflict if a project or workspace is archived. Lists would not show new rows in it."""
+    """Raise Conflict if a project or workspace is archived, because lists hide its contents."""
     keys = row.keys()
     if row["archived"]:
         name = row["name"]

@@ -1,7 +1,7 @@
 """Scopes, which limit a list to a project or to experiments.
 
-The client names a project or an experiment by its name or its id. An unknown name is an error,
-because an empty list would suggest that there are no trials.
+The client refers to a project or an experiment by name or id. An unknown name is an error, because
+an empty list would suggest that there are no trials.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from windlass.server.db.project_names import find_project, find_workspace, proje
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True):
-    """The experiment and the project that limit a list of trials, each by name or id."""
+    """The experiment and the project that limit a list of trials, each given by name or id."""
 
     experiment: str | None = None
     experiment_id: int | None = None
@@ -30,7 +30,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     def limit(
         self, connection: Connection, conditions: Conditions, *, is_first: bool
     ) -> list[int] | None:
-        """Add the conditions of this scope to a query.
+        """Add this scope's conditions to a query.
 
         An unknown name is an error only on the first page of a list. Returns the ids of the scope's
         experiments, or None if the scope names no experiment.
@@ -58,7 +58,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def resolve_project(connection: Connection, name: str | None, project_id: int | None) -> int | None:
-    """Return the id of the project with this id or name. Return None if both are None."""
+    """Return the id of the project that has this name or id. Return None if both are None."""
     which = name if project_id is None else project_id
     if which is None:
         return None
@@ -76,7 +76,7 @@ def project_row(connection: Connection, which: int | str) -> Row:
         row = connection.row("SELECT * FROM projects WHERE id = :id", {"id": as_id(which)})
     if row is None:
         if isinstance(which, str) and "/" in which:
-            # Raises NotFound if the workspace is missing.
+            # This call raises NotFound if the workspace is missing.
             find_workspace(connection, which.partition("/")[0])
         rows = connection.rows(
             "SELECT workspaces.name AS workspace, projects.name FROM projects"
@@ -91,7 +91,7 @@ def project_row(connection: Connection, which: int | str) -> Row:
 def resolve_workspace(
     connection: Connection, name: str | None, workspace_id: int | None
 ) -> int | None:
-    """Return the id of the workspace with this id or name. Return None if both are None."""
+    """Return the id of the workspace that has this name or id. Return None if both are None."""
     which = name if workspace_id is None else workspace_id
     if which is None:
         return None
@@ -102,9 +102,9 @@ def resolve_workspace(
 def find_experiments(connection: Connection, text: str, project_id: int | None) -> list[int]:
     """Return the ids of all experiments that `text` refers to, newest first.
 
-    `text` is tried as a name, in the project if one is given. Otherwise it is tried as
-    `project/name` or `workspace/project/name`, and at last as an id. If no experiment matches,
-    NotFound is raised.
+    `text` is first tried as a name, then as `project/name` and `workspace/project/name`, and
+    finally as an id. If `project_id` is set, only experiments in that project match. If no
+    experiment matches, NotFound is raised.
     """
     for project, name in _meanings(connection, text, project_id):
         conditions = Conditions()
@@ -128,12 +128,12 @@ def find_experiments(connection: Connection, text: str, project_id: int | None) 
 def _meanings(
     connection: Connection, text: str, project_id: int | None
 ) -> Iterator[tuple[int | None, str]]:
-    """Yield the possible readings of a text, as pairs of a project id or None and a name.
+    """Yield the possible readings of a text as pairs: a project id (or None) and a name.
 
     The most likely reading comes first.
     """
     yield project_id, text
-    parts = text.split("/")  # names of experiments may contain a slash, names of projects may not
+    parts = text.split("/")  # experiment names may contain a slash, project names may not
     for number in range(1, min(len(parts), 3)):
         project = find_project(connection, "/".join(parts[:number]))
         if project is not None and project_id in (None, project["id"]):
@@ -153,7 +153,7 @@ def experiment_not_found(
 ) -> NotFound:
     """Return the error for an unknown experiment.
 
-    It suggests a similar or the newest experiment.
+    The error suggests a similarly named experiment or the newest one.
     """
     conditions = Conditions()
     conditions.require("id > 0")

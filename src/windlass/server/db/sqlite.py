@@ -1,7 +1,7 @@
-"""SQLite: many readers, and one writer that commits changes in groups.
+"""The SQLite database: many readers, and one writer that commits changes in groups.
 
-The writer puts all queued changes into one transaction. So a thousand submissions cost only a few
-disk syncs. Each change has its own savepoint, so a change that fails does not affect the others.
+The writer puts all queued changes into one transaction, so a thousand submissions need only a few
+disk syncs. Each change has its own savepoint, so a failed change does not affect the others.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _log = logging.getLogger("windlass")
 
 
 class SqliteDatabase:
-    """A database in a file. The file is created or upgraded when the database is opened.
+    """A database in a file, which is created or upgraded when the database is opened.
 
-    On a file system that other machines may share, such as NFS, the writer's connection is the only
-    one, and reads wait for changes. Several connections would need a write-ahead log (WAL), which
-    uses shared memory. Two machines have no shared memory, so a WAL would damage the file.
+    On a file system that several machines may share, such as NFS, the writer's connection is the
+    only connection, and reads wait for changes. Several connections would need a write-ahead log
+    (WAL), which uses shared memory. Machines do not share memory, so a WAL would damage the file.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class SqliteDatabase:
         self._is_exclusive = not is_local(kind)
         if self._is_exclusive:
             _log.warning("%s is on a file system of type %s: %s", path, kind, ONE_CONNECTION)
-        self._turn = threading.RLock()  # serializes the use of the only connection
+        self._turn = threading.RLock()  # serializes uses of the only connection
         self._idle: queue.SimpleQueue[SqliteConnection] = queue.SimpleQueue()
         self._writes: queue.SimpleQueue[_Write | None] = queue.SimpleQueue()
         self._readers = ThreadPoolExecutor(4, thread_name_prefix="windlass-read")
@@ -59,7 +59,7 @@ class SqliteDatabase:
         self, change: Callable[[Connection], T], then: Callable[[T], None] | None = None
     ) -> Future[T]:
         future: Future[T] = Future()
-        # Mark the future as running, so that a caller who stops waiting cannot cancel the change.
+        # Mark the future as running, so that a caller that stops waiting cannot cancel the change.
         future.set_running_or_notify_cancel()
         self._writes.put(_Write(change, future, then))
         return future
@@ -137,7 +137,7 @@ class SqliteDatabase:
 
 
 class _Write:
-    """One queued change and the future of its caller. The future is resolved after the commit."""
+    """A queued change and its caller's future, which is resolved after the commit."""
 
     def __init__(
         self,
@@ -156,10 +156,10 @@ class _Write:
             with connection.savepoint():
                 self._value = self._change(connection)
         except DatabaseUnavailable:
-            raise  # a full disk or a lost database affects all changes of the group
+            raise  # a full disk or a lost database affects all changes in the group
         except Exception as error:
             if not connection.is_in_transaction:
-                raise  # SQLite has undone the earlier changes of the group, too
+                raise  # SQLite has also undone the group's earlier changes
             self._error = error
 
     def settle(self) -> None:

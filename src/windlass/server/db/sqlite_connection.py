@@ -1,6 +1,6 @@
-"""A connection to SQLite, which translates the driver's errors to those of `server/db/errors.py`.
+"""A connection to SQLite. It converts the driver's errors to those in `server/db/errors.py`.
 
-The statements go to the driver as text. An SQL toolkit that builds and compiles a statement for
+Statements are passed to the driver as text. An SQL toolkit that builds and compiles a statement for
 every call would take longer than the statement itself.
 """
 
@@ -23,22 +23,22 @@ from windlass.server.db.errors import (
 )
 from windlass.worker.common.free_space import is_full
 
-_LITTLE = 1 << 16  # bytes; with less free space, the disk counts as full
-_PATIENCE = 10  # seconds to wait while another process has the file locked
+_LITTLE = 1 << 16  # bytes; a disk with less free space counts as full
+_PATIENCE = 10  # seconds to wait while another process locks the file
 
 
 class SqliteConnection:
     """A connection to a database file."""
 
     def __init__(self, path: Path, *, is_exclusive: bool = False) -> None:
-        """Open a file. If `is_exclusive` is true, no other connection can use the file.
+        """Open a database file. If `is_exclusive` is true, no other connection can use the file.
 
         Connections that share a file use a write-ahead log (WAL), which needs shared memory. An
-        exclusive connection uses a rollback journal, which needs only files and one lock.
+        exclusive connection uses a rollback journal, which needs only files and a lock.
         """
         self._path = path
         try:
-            # `isolation_level=None` stops the driver from starting transactions. The callers ensure
+            # `isolation_level=None` prevents the driver from starting transactions. Callers ensure
             # that only one thread at a time uses the connection.
             self._raw = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         except sqlite3.Error as error:
@@ -46,7 +46,7 @@ class SqliteConnection:
         self._raw.row_factory = sqlite3.Row
         self.run(f"PRAGMA busy_timeout = {1000 * _PATIENCE}")
         if is_exclusive:
-            # Set the mode before the first access. Then SQLite reads a WAL of an earlier server
+            # Set the mode before the first access, so that SQLite reads an earlier server's WAL
             # without shared memory. The lock is kept until the connection is closed.
             self.run("PRAGMA locking_mode = EXCLUSIVE")
         self._set_journal_mode("TRUNCATE" if is_exclusive else "WAL")
@@ -109,7 +109,7 @@ class SqliteConnection:
     @contextmanager
     def schema_change(self) -> Iterator[None]:
         # A migration that rebuilds a table drops the old table first, which would violate foreign
-        # keys. So foreign keys are checked only once, at the end.
+        # keys. Foreign keys are therefore checked only once, at the end.
         self.run("PRAGMA foreign_keys = OFF")  # has no effect inside a transaction
         try:
             with self.transaction():
@@ -124,12 +124,12 @@ class SqliteConnection:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Run the block as a transaction. An exception undoes all changes of the block."""
+        """Run the block as a transaction. An exception undoes all changes in the block."""
         self.run("BEGIN IMMEDIATE")
         try:
             yield
             self.run("COMMIT")
-        except BaseException:  # a partial change is never stored, whatever the cause
+        except BaseException:  # a partial change is never stored, whatever the exception
             if self._raw.in_transaction:  # SQLite rolls back by itself after some errors
                 self.run("ROLLBACK")
             raise
@@ -138,7 +138,7 @@ class SqliteConnection:
     def savepoint(self) -> Iterator[None]:
         """Run the block inside a transaction.
 
-        An exception undoes only the changes of this block.
+        An exception undoes only the changes in this block.
         """
         self.run("SAVEPOINT change")
         try:
@@ -154,8 +154,8 @@ class SqliteConnection:
         self._raw.close()
 
     def _set_journal_mode(self, mode: str) -> None:
-        # If another process also sets the mode of a new file, SQLite fails at once instead of
-        # waiting.
+        # If another process sets a new file's mode at the same time, SQLite fails at once instead
+        # of waiting.
         deadline = time.monotonic() + _PATIENCE
         while True:
             try:
@@ -179,7 +179,7 @@ _CAUSES = {
 
 
 def _translated(error: sqlite3.Error, path: Path) -> DatabaseError:
-    """Convert an error of the driver to an error of `server/db/errors.py`."""
+    """Convert a driver error to one of the errors in `server/db/errors.py`."""
     text = str(error)
     if isinstance(error, sqlite3.IntegrityError):
         return (DuplicateKey if text.startswith("UNIQUE") else ConstraintViolated)(text)
@@ -187,20 +187,20 @@ def _translated(error: sqlite3.Error, path: Path) -> DatabaseError:
     if number is None and not _concerns_file(error):
         return DatabaseError(text)
     number = number or errno.EIO
-    # On a full disk, SQLite may fail before it writes, and then reports another cause.
+    # On a full disk, SQLite may fail before it writes and then reports a different cause.
     if number == errno.EIO and is_full(str(path.parent), _LITTLE):
         number = errno.ENOSPC
     return DatabaseUnavailable(number, text)
 
 
 def _concerns_file(error: sqlite3.Error) -> bool:
-    """Return whether an error with an unknown message concerns the file, not a statement."""
+    """Return whether an error with an unknown message concerns the file rather than a statement."""
     if isinstance(error, sqlite3.OperationalError):
-        code = getattr(error, "sqlite_errorcode", _STATEMENT_ERROR)  # since Python 3.11
+        code = getattr(error, "sqlite_errorcode", _STATEMENT_ERROR)  # exists since Python 3.11
         return bool(code != _STATEMENT_ERROR)
     return type(error) is sqlite3.DatabaseError  # subclasses of DatabaseError concern a statement
 
 
 def is_damaged(error: DatabaseUnavailable) -> bool:
-    """Return whether an error means that the database file is damaged, not just inaccessible."""
+    """Return whether an error means that the database file is damaged and not just inaccessible."""
     return type(error.__cause__) is sqlite3.DatabaseError

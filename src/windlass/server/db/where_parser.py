@@ -3,7 +3,7 @@
     hparams.lr < 0.1 and metrics.loss.min < 0.3 and state = 'FAILED'
     (name contains 'deep' or labels contains 'paper') and created > 2d ago
 
-`where_sql.py` compiles the tree to SQL, with every value as a bound parameter.
+`where_sql.py` compiles the tree to SQL in which every value is a bound parameter.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_LENGTH = 10_000
 _MAX_DEPTH = 50
 _MAX_COMPARISONS = 100
 _MAX_VALUES = 1000
-_SHOWN = 60  # characters of a long text that are shown on either side of an error
+_SHOWN = 60  # characters shown on either side of an error in a long text
 
 PLAIN = (
     "id", "name", "state", "kind", "experiment", "project", "user", "labels",
@@ -64,7 +64,7 @@ Value = float | str | bool | Duration | DateLiteral | None
 
 
 class Name(NamedTuple):
-    """The left side of a comparison: an attribute, a parameter, or one aspect of a metric."""
+    """The name in a comparison: an attribute, a parameter, or one aspect of a metric."""
 
     kind: str  # one of PLAIN, PARAMETER or METRIC
     name: str = ""
@@ -78,7 +78,7 @@ class Name(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """A comparison: a name, an operator, the values, and the position in the text.
+    """A comparison: its name, operator and values, and its position in the text.
 
     Only the operator `in` has more than one value.
     """
@@ -98,7 +98,7 @@ class Not(NamedTuple):
 
 
 class Junction(NamedTuple):
-    """Several conditions joined by `and` or by `or`."""
+    """Several conditions that are all joined by `and` or all by `or`."""
 
     operator: str  # "and" | "or"
     parts: tuple[Tree, ...]
@@ -127,7 +127,7 @@ start=0, end=17, source='hparams.lr')
 def parse_name(text: str) -> Name | None:
     """Parse the name of a parameter or metric, such as `metrics.loss.min`.
 
-    Return None for other texts.
+    Return None for any other text.
     """
     try:
         return _Parser(text, 0.0).parse_name()
@@ -136,7 +136,7 @@ def parse_name(text: str) -> Name | None:
 
 
 def where_error(text: str, start: int, end: int, what: str, hint: str = "") -> InvalidArgument:
-    """Return an error message that shows the faulty position in the text."""
+    """Return an error that marks the faulty position in the text."""
     begin = max(0, start - _SHOWN) if len(text) > 2 * _SHOWN else 0
     line = text[begin : begin + 2 * _SHOWN].replace("\n", " ").replace("\t", " ")
     before = "…" if begin else ""
@@ -377,7 +377,7 @@ def _unquoted(token: _Token) -> str:
 
 
 def _unknown(word: str, *, has_parts: bool, kind: str | None) -> tuple[str, str]:
-    """Return an error message about an unknown name, and a hint."""
+    """Return an error message and a hint about an unknown name."""
     word = word if len(word) <= _SHOWN else f"{word[:_SHOWN]}…"
     if kind is not None:
         return f"{word} of what?", f"Write {word}.NAME, as in {word}.{_EXAMPLES[kind]}"

@@ -1,7 +1,8 @@
 """Compiles conditions of the `where` language to SQL.
 
 Every value is a bound parameter, and every column name comes from a fixed list. A comparison with a
-missing value is false, except `= null`. So `not` always inverts a condition.
+missing value is false, except for `= null`. Conditions are therefore never null, and `not` always
+inverts them.
 """
 
 from __future__ import annotations
@@ -38,17 +39,17 @@ _TIMES = {"created": "trials.created", "started": "trials.started", "ended": "tr
 
 
 def duration_at(now: str) -> str:
-    """Return SQL for the run time of a trial. A running trial counts up to `now`."""
+    """Return SQL for a trial's run time. A running trial's time counts up to `now`."""
     return f"coalesce(trials.ended, {now}) - trials.started"
 
 
 class WhereCompiler:
-    """Compiles one `where` text to an SQL condition.
+    """Compiles a `where` text to an SQL condition.
 
     There are two ways to search the rows of parameters and metrics. Without `is_lookup`, one scan
-    finds all trials with a matching row, at a cost that does not depend on the other conditions of
-    the query. With `is_lookup`, the query looks up the row of each trial, which is faster if the
-    query reads few trials.
+    finds all trials that have a matching row, at a cost that does not depend on the query's other
+    conditions. With `is_lookup`, the query looks up each trial's row, which is faster if the query
+    reads few trials.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class WhereCompiler:
         self._is_lookup = is_lookup
         self._id = "trials.id"
         self.names: list[Name] = []
-        # Comparisons of a parameter with a number in quotes.
+        # Comparisons between a parameter and a number in quotes.
         self.quoted: list[tuple[Name, str]] = []
         self.mentions_kind = False
 
@@ -111,13 +112,13 @@ class WhereCompiler:
         return self._in_table("parameters", comparison.name, stored)
 
     def _stored(self, comparison: Comparison, value: Value) -> str:
-        """Return the SQL condition on the row of a parameter. It may be null instead of false."""
+        """Return the SQL condition on a parameter's row. It may be null instead of false."""
         if value is None:
             raise self._error(comparison, "null can only be compared with =, != and is.")
         operator = "=" if comparison.operator in ("in", "!=") else comparison.operator
         if operator in ("contains", "like"):
             match = self._match("text", operator, self._text_value(comparison, value))
-            return f"(text IS NOT NULL AND {match})"  # lets SQLite use the index of texts
+            return f"(text IS NOT NULL AND {match})"  # lets SQLite use the index on texts
         if isinstance(value, bool):
             if operator != "=":
                 raise self._error(comparison, "true and false can only be compared with = and !=.")
@@ -146,7 +147,7 @@ class WhereCompiler:
         return self._in_table("summaries", comparison.name, condition)
 
     def _in_table(self, table: str, name: Name, part: str, is_in: str = "IN") -> str:
-        """Return the SQL condition that a trial has a row in `table` with this name.
+        """Return the SQL condition that `table` contains a row of this name for a trial.
 
         The row must also meet the condition `part`. If `is_in` is "NOT IN", the condition is
         inverted.
@@ -174,7 +175,7 @@ class WhereCompiler:
     ) -> str:
         """Return an SQL condition that is null if the number is missing.
 
-        SQLite may use an index for it.
+        SQLite may use an index to check the condition.
         """
         if comparison.operator in ("contains", "like"):
             raise self._error(
@@ -215,7 +216,7 @@ class WhereCompiler:
         return f"{column} {is_in} ({', '.join(chosen)})"
 
     def _compare_experiment(self, comparison: Comparison) -> str:
-        """Compare the name of the experiment, or its id if the value is a number."""
+        """Compare the trial's experiment, by name or, if the value is a number, by id."""
         if all(
             isinstance(value, float) and not isinstance(value, bool) for value in comparison.values
         ):
@@ -236,9 +237,9 @@ class WhereCompiler:
         return f"NOT ({either})" if comparison.operator == "!=" else either
 
     def _compare_labels(self, comparison: Comparison) -> str:
-        """Compare labels. At least one label must match the value.
+        """Compare a trial's labels. At least one of them must match the value.
 
-        With `!=`, no label may equal it.
+        With `!=`, none of them may equal the value.
         """
         operator = "=" if comparison.operator in ("contains", "in", "!=") else comparison.operator
         if operator not in ("=", "like"):

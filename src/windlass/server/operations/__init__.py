@@ -1,5 +1,5 @@
-"""Operations, which do the work of requests that need more than one read or write of one store.
+"""Operations, which do the work of requests that need more than a single store access.
 
 Examples are submit, stop, delete, describe and the streams. The package may import `stores`, `db`
-and `web`, never `api`.
+and `web` but never `api`.
 """

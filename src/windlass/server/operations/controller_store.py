@@ -1,4 +1,4 @@
-"""Stores the controller's decisions, and the results of trials."""
+"""Stores the controller's decisions and the results of trials."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LARGEST_FILE = 4 << 20  # bytes; enough for two texts of `_LONGEST_TEXT` escape
 
 
 class ControllerStore:
-    """Loads and saves jobs for the controller, and notifies the streams of clients."""
+    """Loads and saves jobs for the controller, and notifies the streams to clients."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class ControllerStore:
         events: Sequence[Event],
         replicas: Sequence[Replica],
     ) -> bool:
-        """Store a new status of a job. At the end of the job, also store its results.
+        """Store a job's new status. When the job ends, also store its results.
 
         Returns False if the stored status is no longer `old`.
         """
@@ -74,7 +74,7 @@ class ControllerStore:
             return False
         job, _ = loaded
         # Read metrics and checkpoints first. A client that sees the end of an attempt must also see
-        # all that the attempt reported.
+        # everything that the attempt reported.
         ended = [replica.id for replica in replicas if replica.phase.is_final]
         self._metrics.read_to_end(job, ended)
         if ended:
@@ -113,7 +113,7 @@ class ControllerStore:
 
     def _cause(self, job: Job, status: JobStatus, decisive: Replica) -> Cause | None:
         if status.decisive is None:
-            # No replica caused the failure, because the job was stopped or ran out of time.
+            # No replica caused the failure: the job was stopped or ran out of time.
             return None
         return Cause(
             role=decisive.id.role,
@@ -132,7 +132,7 @@ class ControllerStore:
     def _value(self, job: Job, replicas: Sequence[Replica]) -> ResultInfo | None:
         """Return the result of the user's function.
 
-        With several replicas, only rank 0 writes a result.
+        If the job has several replicas, only rank 0 writes a result.
         """
         directories = (self._directory(job, replica) for replica in replicas)
         left = (replica for replica in directories if is_file(replica / "result.pkl"))
@@ -162,17 +162,17 @@ class ControllerStore:
 def _decisive(
     status: JobStatus, replicas: Sequence[Replica], ended: Sequence[Replica]
 ) -> Replica | None:
-    """Return the attempt that decided the outcome of a job, or else the first one of `ended`."""
+    """Return the attempt that decided a job's outcome or, if unknown, the first of `ended`."""
     named = status.decisive
     if named is None:
         return ended[0] if ended else None
     seen = (replica for replica in replicas if replica.id == named)
-    # `replicas` may no longer contain the attempt.
+    # `replicas` may no longer contain the named attempt.
     return next(seen, Replica(id=named, phase=Phase.UNKNOWN))
 
 
 def _ended(job: Job, replicas: Sequence[Replica], phase: Phase) -> list[Replica]:
-    """Return the newest attempts that ended in this phase, sorted by role and index."""
+    """Return the replicas' newest attempts that ended in this phase, sorted by role and index."""
     newest: dict[tuple[str, int], Replica] = {}
     for replica in replicas:
         key = (replica.id.role, replica.id.index)
@@ -184,7 +184,7 @@ def _ended(job: Job, replicas: Sequence[Replica], phase: Phase) -> list[Replica]
 
 
 def signal_of(end: Replica | Attempt) -> str:
-    """Return the name of the signal that ended an attempt, or an empty text."""
+    """Return the name of the signal that ended an attempt, or "" if no signal did."""
     code = end.exit_code
     if code is None or code <= 128 or end.reason not in ("Signal", "Stopped"):
         return ""
@@ -200,5 +200,5 @@ def _text(fields: dict[str, Any], name: str) -> str:
 
 
 def _read_object(path: Path) -> dict[str, Any]:
-    """Read a JSON object that a trial's process wrote. The content may be anything."""
+    """Read a JSON object that a trial's process wrote and that may contain anything."""
     return read_json(str(path), _LARGEST_FILE) or {}

@@ -1,6 +1,6 @@
-"""Deletion of trials and experiments: first their rows, in one transaction, then their files.
+"""Deletes trials and experiments: first their rows, in one transaction, and then their files.
 
-Blobs stay until garbage collection, because other trials may refer to them.
+Blobs remain until garbage collection, because other trials may refer to them.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from windlass.server.stores.blobs.garbage import mark_deleted, remove_folder
 from windlass.server.stores.checkpoints import rows as checkpoints
 from windlass.server.web.notifications import experiment_topic
 
-# The tables whose rows belong to a trial and are deleted with the trial. A test compares this list
-# to the schema.
+# The tables whose rows belong to a trial and are deleted together with it. A test compares this
+# list to the schema.
 OF_A_TRIAL = (
     "attempts", "events", "summaries", "tallies", "readings", "trial_texts", "checkpoints",
     "parameters",
@@ -41,7 +41,7 @@ async def delete_trial(services: Services, trial_id: int) -> list[int]:
 async def delete_experiment(services: Services, experiment_id: int) -> list[int]:
     """Delete an experiment and all of its trials, which must have ended.
 
-    Return the ids of the trials.
+    Return the ids of the deleted trials.
     """
     await services.experiments.by_id(experiment_id)
     if services.leases.is_held(experiment_id):
@@ -68,7 +68,7 @@ async def _delete(
     choose: Callable[[Connection], list[int]],
     besides: Callable[[Connection], None] = lambda _connection: None,
 ) -> list[int]:
-    """Delete the trials that `choose` returns, all or none, in one transaction of the writer."""
+    """Delete either all or none of the trials that `choose` returns, in one write transaction."""
 
     def change(connection: Connection) -> tuple[list[int], list[str]]:
         chosen = choose(connection)
@@ -95,7 +95,7 @@ async def _delete(
 
 
 def _family(connection: Connection, trial_id: int) -> list[int]:
-    """Return the ids of a trial and of all trials below it, which generators added."""
+    """Return the ids of a trial and of all trials that generators added below it."""
     family = [trial_id]
     for member in family:
         rows = connection.rows("SELECT id FROM trials WHERE parent_id = :id", {"id": member})
@@ -123,7 +123,7 @@ def _refuse_unsettled(connection: Connection, trial_ids: Sequence[int]) -> None:
 
 
 def _remove_rows(connection: Connection, trial_ids: Sequence[int]) -> list[str]:
-    """Delete all rows of these trials, and return their uids."""
+    """Delete all rows that belong to these trials, and return the trials' uids."""
     for table in OF_A_TRIAL:
         conditions = Conditions()
         conditions.one_of("trial_id", trial_ids)

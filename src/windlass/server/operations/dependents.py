@@ -1,8 +1,8 @@
 """Ends trials that depend on other trials.
 
 An auxiliary trial, such as a dashboard, ends with its experiment. A generator trial ends when the
-trials that it added have ended. Every decision follows from stored records. So if the server is
-killed, the next server checks all of these trials at its start.
+trials that it added have ended. All decisions follow from stored records, so that after a crash the
+next server can check all of these trials when it starts.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Dependents:
         self._loop = loop
         self._due: dict[Due, None] = {}
         self._is_due = asyncio.Event()
-        # Ids of unfinished auxiliary trials, by experiment id.
+        # The ids of unfinished auxiliary trials, by experiment id.
         self._auxiliary: dict[int, set[int]] = {}
-        # Experiments released during the grace period after the server start.
+        # Experiments released during the grace period after the server started.
         self._left_early: set[int] = set()
 
     def changed(self, trial: TrialRecord) -> None:
@@ -49,15 +49,15 @@ class Dependents:
             self._wake(("experiment", trial.experiment_id))
 
     def let_go(self, experiment_id: int) -> None:
-        """Check the trials of an experiment that a program has released."""
+        """Check an experiment's trials after a program has released the experiment."""
         self._wake(("left", experiment_id))
 
     async def look_after(self, services: Services) -> None:
-        """Run pending checks as long as the server runs."""
+        """Run pending checks for as long as the server runs."""
         for trial in await services.relations.unfinished_auxiliary():
             self._auxiliary.setdefault(trial[1], set()).add(trial[0])
         for parent_id in await services.relations.unfinished_parents():
-            # The last child of the trial may have ended while no server ran.
+            # The trial's last child may have ended while no server was running.
             self._wake(("parent", parent_id))
         returning = asyncio.create_task(self._look_when_nobody_returns(services))
         try:
@@ -71,7 +71,7 @@ class Dependents:
             returning.cancel()
 
     async def _look_when_nobody_returns(self, services: Services) -> None:
-        """Check all experiments again once the grace period for reconnecting programs is over."""
+        """Check all experiments again after the grace period in which programs may reconnect."""
         await services.leases.early()
         for parent_id in await services.relations.unfinished_parents():
             self._wake(("parent", parent_id))
@@ -96,7 +96,7 @@ class Dependents:
                 await stop_all(services, over, _OVER)
         except WindlassError as error:
             _log.warning("%s %s: %s", kind, number, error)
-        except Exception:  # noqa: BLE001 -- one failure must not stop the work on other trials
+        except Exception:  # noqa: BLE001 -- a failure must not stop the checks of other trials
             _log.exception("%s %s: will be checked again", kind, number)
             self._loop.call_later(_TRY_AGAIN, self._add, due)
 

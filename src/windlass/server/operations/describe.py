@@ -1,4 +1,4 @@
-"""Adds facts of the running server to trial records: why a trial waits, and where its files are."""
+"""Adds live facts, such as the reason why a trial waits, to trial records."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ async def describe(services: Services, trial_id: int) -> TrialRecord:
 
 
 def enrich_page(services: Services, page: TrialPage) -> TrialPage:
-    """Return a page of trials with facts of the running server added to each trial."""
+    """Return a page of trials after adding live facts to each trial."""
     items = tuple(enrich(services, record) for record in page.items)
     return msgspec.structs.replace(page, items=items)
 
 
 def enrich(services: Services, record: TrialRecord) -> TrialRecord:
-    """Return a trial with its directory and, until it ends, its current activity."""
+    """Return a trial's record, including its directory and, until it ends, its current activity."""
     directory = f"{services.home.trials}/{record.id}"
     message = record.message
     if not record.state.is_final:
@@ -47,7 +47,7 @@ def enrich(services: Services, record: TrialRecord) -> TrialRecord:
 
 
 def _describe_blockers(trial_ids: Sequence[int]) -> str:
-    """Describe the trials that keep the capacity that a trial needs.
+    """Describe the trials that wait for a queued trial and hold the capacity that it needs.
 
     >>> _describe_blockers((3,)), _describe_blockers((3, 5))
     ('trial 3 waits for it and keeps its CPUs', 'trials 3 and 5 wait and keep their CPUs')
@@ -59,14 +59,15 @@ def _describe_blockers(trial_ids: Sequence[int]) -> str:
 
 
 def _what_it_does(record: TrialRecord) -> str:
-    """Return a message about what an unfinished trial with attempts is doing.
+    """Return a message about what an unfinished trial that has attempts is doing.
 
-    For a single replica, this is the message of its newest attempt. For several replicas, it is the
-    reason for a restart, or else the message of a pending replica, or else of a running one.
+    For a single replica, this is its newest attempt's message. For several replicas, it is the
+    reason for a restart if there is one, or else a pending replica's message, or else a running
+    replica's message.
     """
     newest = {
         (attempt.role, attempt.index): attempt for attempt in record.attempts
-    }  # a later attempt replaces an earlier one of the same replica
+    }  # a later attempt replaces the same replica's earlier attempt
     if len(newest) == 1:
         return record.attempts[-1].message
     restarting = (c for c in record.conditions if c.type is ConditionType.RESTARTING and c.status)

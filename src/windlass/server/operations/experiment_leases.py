@@ -1,7 +1,7 @@
-"""Leases, by which a program that adds trials keeps its experiment open.
+"""Leases, with which a program that adds trials keeps its experiment open.
 
-A program holds a lease as long as it reads a stream. If the stream breaks, because the network
-failed or the server restarted, the program has a grace period to reconnect. After that the lease
+A program holds a lease for as long as it reads a stream. If the stream breaks because the network
+failed or the server restarted, the program has a grace period to reconnect. After that, the lease
 ends.
 """
 
@@ -15,14 +15,14 @@ from collections.abc import AsyncGenerator, Callable
 from windlass.server.web.messages import PING, event
 from windlass.server.web.notifications import Hub, Topic
 
-GRACE = 5.0  # seconds that a program has to reconnect after its stream broke
-FIRST_GRACE = 15.0  # seconds that all programs have to reconnect after the server started
+GRACE = 5.0  # seconds for a program to reconnect after its stream broke
+FIRST_GRACE = 15.0  # seconds for all programs to reconnect after the server started
 
-Lease = tuple[int, str]  # id of the experiment, id of the program that holds it
+Lease = tuple[int, str]  # the experiment's id and the id of the program that holds the lease
 
 
 class ExperimentLeases:
-    """All leases of experiments. They change on the event loop, and may be read from any thread."""
+    """All experiment leases. They change on the event loop but may be read from any thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -33,41 +33,41 @@ class ExperimentLeases:
         self.on_change: Callable[[int], None] = lambda _experiment_id: None
 
     def is_held(self, experiment_id: int) -> bool:
-        """Return whether a program holds a lease of this experiment."""
+        """Return whether any program holds a lease on this experiment."""
         return any(lease[0] == experiment_id for lease in self._holds())
 
     def held_ids(self) -> list[int]:
-        """Return the ids of all experiments with a lease."""
+        """Return the ids of all experiments that have a lease."""
         return sorted({lease[0] for lease in self._holds()})
 
     def may_be_held(self, experiment_id: int) -> bool:
-        """Return whether an experiment has a lease.
+        """Return whether any program holds, or may soon renew, a lease on this experiment.
 
-        Shortly after a server start, the result is always True, because a program may still
+        Shortly after the server has started, the result is always True, because a program may still
         reconnect.
         """
         return self.is_early() or self.is_held(experiment_id)
 
     def may_be_there(self, experiment_id: int, holder: str) -> bool:
-        """Return whether the program `holder` has a lease of this experiment.
+        """Return whether the program `holder` holds, or may soon renew, a lease on this experiment.
 
-        Shortly after a server start, the result is always True, because the program may still
-        reconnect.
+        Shortly after the server has started, the result is always True, because the program may
+        still reconnect.
         """
         return self.is_early() or (experiment_id, holder) in self._holds()
 
     def is_early(self) -> bool:
-        """Return whether the grace period that follows the server start is still running."""
+        """Return whether the grace period after the start of the server is still running."""
         return time.monotonic() < self._may_return_until
 
     async def early(self) -> None:
-        """Wait until the grace period that follows the server start is over."""
+        """Wait until the grace period after the start of the server is over."""
         await asyncio.sleep(max(self._may_return_until - time.monotonic(), 0.0))
 
     async def stream(
         self, hub: Hub, experiment_id: int, holder: str
     ) -> AsyncGenerator[bytes, None]:
-        """Hold a lease of an experiment as long as the client reads this stream."""
+        """Hold a lease on an experiment for as long as the client reads this stream."""
         lease = (experiment_id, holder)
         news = hub.subscribe(_topic(experiment_id))
         self._take(lease)
@@ -120,5 +120,5 @@ class ExperimentLeases:
 
 
 def _topic(experiment_id: int) -> Topic:
-    """Return a topic without notifications. A subscriber wakes only when the server shuts down."""
+    """Return a topic that is never notified, so that subscribers wake only at a shutdown."""
     return ("hold", experiment_id)

@@ -1,4 +1,4 @@
-"""The event stream of one experiment, with its record and the records of its trials."""
+"""An experiment's event stream, which contains the records of the experiment and its trials."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from windlass.server.web.messages import PING, event
 from windlass.server.web.notifications import experiment_topic
 
 _PAGE = 500
-_PACE = 0.1  # longest pause between two rounds of updates; changes during a pause are merged
-_REST = 4.0  # the pause is this many times as long as the round before it
+_PACE = 0.1  # the longest pause between rounds of updates; changes during a pause are merged
+_REST = 4.0  # each pause is this many times as long as the preceding round
 
 
 async def follow_experiment(
     services: Services, experiment_id: int, metric: str | None, created_after: float | None
 ) -> AsyncGenerator[bytes, None]:
-    """Yield server-sent events as long as the client reads. The stream does not end by itself."""
+    """Yield server-sent events while the client reads. The stream does not end by itself."""
     topic = experiment_topic(experiment_id)
     news = services.hub.subscribe(topic)
     offsets: CurvePositions = {}
@@ -47,9 +47,9 @@ async def follow_experiment(
                 continue
             began = time.monotonic()
             changed = news.take()
-            # Read the experiment before its trials, but send it after them. Then the client has
-            # every trial that the experiment's counts include. Only a trial that changed after
-            # `take` follows in the next round.
+            # Read the experiment before its trials but send it after them, so that the client has
+            # every trial included in the experiment's counts. Only trials that changed after `take`
+            # follow in the next round.
             experiment = await _experiment(services, experiment_id)
             for trial_id in changed:
                 async for message in _trial(services, trial_id, metric, offsets):
@@ -88,7 +88,7 @@ async def _trial(
     record = await describe(services, trial_id)
     if not record.kind.is_listed:
         return
-    # Send the points first, so that a client that sees the end of a trial has all of its points.
+    # Send the points first, so that a client that sees the end of a trial has all its points.
     async for message in _points(services, record, metric, offsets):
         yield message
     yield event("trial", msgspec.json.encode(record))
@@ -97,7 +97,7 @@ async def _trial(
 async def _points(
     services: Services, record: TrialRecord, metric: str | None, offsets: CurvePositions
 ) -> AsyncIterator[bytes]:
-    """Yield events with the points of a metric that the client does not have yet."""
+    """Yield events that contain those points of a metric that the client does not have yet."""
     if metric not in record.metrics:
         return
     pieces = services.metrics.new_points(record.id, metric, offsets)

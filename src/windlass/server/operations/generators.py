@@ -1,8 +1,8 @@
-"""Generator trials, which consist of other trials and have no process of their own.
+"""Generator trials, which consist of other trials and have no processes of their own.
 
 A generator is a function in the author's program that adds trials. Its generator trial runs until
-the generator has reported its end and all added trials have ended. The state of a generator trial
-depends only on stored records, and on whether the author's program is still connected.
+the generator has reported its end and all added trials have ended. A generator trial's state
+depends only on stored records and on whether the author's program is still connected.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _LOST = "the program that ran the generator ended before the generator was done"
 
 
 def call_of(spec: JobSpec) -> GeneratorCall | None:
-    """Return the generator call of a job, or None if the job has no generator."""
+    """Return a job's generator call, or None if the job has no generator."""
     executable = spec.roles[0].executable
     return executable if isinstance(executable, GeneratorCall) else None
 
 
 def first_status(now: float) -> tuple[JobStatus, Sequence[Event]]:
-    """Return the first status of a generator trial, which is running as soon as it is created."""
+    """Return a generator trial's first status. Such a trial is running as soon as it is created."""
     status = JobStatus(admitted=True, start_time=now, last_reconcile_time=now)
     return set_condition(status, ConditionType.RUNNING, BUILDING_REASON, "", now), ()
 
@@ -66,7 +66,7 @@ async def built(services: Services, trial_id: int, outcome: Built) -> None:
 
 
 async def look_at(services: Services, trial_id: int) -> None:
-    """Finish a generator trial if its trials have ended or the author's program is gone."""
+    """Finish a generator trial if its trials have ended or the author's program has disappeared."""
     record = await services.trials.record(trial_id)
     call = call_of(record.spec)
     if call is None or record.state.is_final:
@@ -77,16 +77,16 @@ async def look_at(services: Services, trial_id: int) -> None:
 
 
 async def stop(services: Services, record: TrialRecord, order: StopTrial) -> None:
-    """Stop a generator trial and its trials.
+    """Stop a generator trial and the trials that it added.
 
-    The trials are stopped even if the generator trial itself has already ended.
+    The added trials are stopped even if the generator trial itself has already ended.
     """
     from windlass.server.operations.stop import stop_all
 
     try:
         await services.trials.request_stop(record.id, order.reason, order.grace)
         services.hub.publish(record.id)
-    finally:  # on a full disk, too, because these trials may be the ones that fill the disk
+    finally:  # also on a full disk, because these trials may be the ones that fill the disk
         await stop_all(services, await services.relations.children_going_on(record.id), order)
     await look_at(services, record.id)
 
@@ -99,9 +99,9 @@ def judged(
     built: ErrorInfo | bool = False,
     is_lost: bool = False,
 ) -> tuple[JobStatus, Sequence[Event], ErrorInfo | None]:
-    """Return the new status of a generator trial, new events, and the error of the generator.
+    """Return a generator trial's new status, its new events, and the generator's error.
 
-    `children` are the states of the trials that the generator added, by id.
+    `children` maps the ids of the trials that the generator added to their states.
 
     >>> status, _ = first_status(1.0)
     >>> status, _, _ = judged(status, {7: TrialState.RUNNING}, now=2.0, built=True)
@@ -138,7 +138,7 @@ def judged(
 def _ended(
     status: JobStatus, children: Mapping[int, TrialState], now: float
 ) -> tuple[JobStatus, str, str]:
-    """Return the final status of a generator trial whose trials have all ended, with the reason."""
+    """Return the final status, and its reason, of a generator trial whose trials have ended."""
     failed = [number for number, state in children.items() if state is TrialState.FAILED]
     stopped = [number for number, state in children.items() if state is TrialState.STOPPED]
     if status.stop_requested:

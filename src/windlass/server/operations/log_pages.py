@@ -26,7 +26,7 @@ _LONGEST_TAIL = 20.0  # seconds that a search for the last matching lines may ta
 
 
 class LogQuery(msgspec.Struct, frozen=True):
-    """The filters of a request for log lines, and the largest number of lines."""
+    """The filters in a request for log lines, and the largest number of lines to return."""
 
     pattern: Pattern | None = None
     stream: str | None = None
@@ -42,7 +42,7 @@ async def parse_log_query(
     whose: LogSelection = WHOLE_LOG,
     limit: int = HITS,
 ) -> LogQuery:
-    """Return a validated `LogQuery`. A regular expression is compiled in a thread."""
+    """Return a validated `LogQuery`. A thread compiles the regular expression, if any."""
     if stream not in (None, "stdout", "stderr"):
         raise InvalidArgument(f"There is no stream {stream!r}.", hint="Choose stdout or stderr.")
     pattern = None
@@ -63,7 +63,7 @@ async def log_page(
     """Read a page of a trial's log.
 
     A search may return an empty page although more matching lines follow. With `is_followed`, an
-    unfinished line at the end of the log is searched only once it is complete.
+    incomplete line at the end of the log is not searched before it is complete.
     """
     pattern = query.pattern
     if pattern is None:
@@ -86,9 +86,9 @@ async def log_page(
 
 
 async def in_search_thread(run: Callable[[], T]) -> T:
-    """Run a part of a search in a thread.
+    """Run a part of a log search in a thread.
 
-    Few searches run at once, so other requests find free threads.
+    Only a few searches run at once, so that other requests find free threads.
     """
     return await asyncio.get_running_loop().run_in_executor(_searchers(), run)
 
@@ -104,7 +104,7 @@ def _read(
     if tail is not None:
         return services.logs.tail(trial_id, tail, query.stream, query.whose)
     page = services.logs.read(trial_id, cursor, query.stream, query.whose)
-    while page.has_more and not page.parts:  # all lines of the page belong to the other stream
+    while page.has_more and not page.parts:  # all lines on the page belong to a different stream
         page = services.logs.read(trial_id, page.cursor, query.stream, query.whose)
     return page
 

@@ -1,4 +1,4 @@
-"""The queue as users see it: its order, why each trial waits, and changes of the order."""
+"""The queue as shown to users: its order, why each trial waits, and changes to the order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _order = msgspec.json.Decoder(learned(Order))
 
 
 async def page_of_queue(services: Services, cursor: str | None, limit: int) -> QueuePage:
-    """Return a page of the waiting trials in the order of admission."""
+    """Return a page of the waiting trials in their order of admission."""
     after = None if cursor is None else read_cursor(cursor, _order)
     line = services.admission.line(after, limit + 1)
     uids = [entry.uid for entry in line]
@@ -40,7 +40,7 @@ async def page_of_queue(services: Services, cursor: str | None, limit: int) -> Q
             ahead=record_by_uid[entry.ahead].id if entry.ahead in record_by_uid else None,
         )
         for entry in line[:limit]
-        if entry.uid in record_by_uid  # a trial without a record is just being stored
+        if entry.uid in record_by_uid  # a trial that has no record is just being stored
     )
     following = None
     if len(line) > limit:
@@ -49,10 +49,10 @@ async def page_of_queue(services: Services, cursor: str | None, limit: int) -> Q
 
 
 async def set_priority(services: Services, trial_id: int, priority: int) -> None:
-    """Set the priority of a trial.
+    """Set a trial's priority.
 
-    A waiting trial moves at once. For any other trial, the priority counts the next time that it
-    waits.
+    A waiting trial moves at once. For any other trial, the priority takes effect when the trial
+    next waits.
     """
 
     def change(record: TrialRecord) -> tuple[JobSpec, list[Event]]:
@@ -69,16 +69,16 @@ async def set_priority(services: Services, trial_id: int, priority: int) -> None
                 hint="Submit it with a priority class of the cluster: "
                 "wl.Kubernetes(priority_class=...)",
             )
-        # With an unchanged priority, the trial stays where it was moved.
+        # If the priority stays the same, the trial keeps any position to which it was moved.
         if record.spec.priority != priority:
             await services.trials.change_spec(trial_id, change, position=None)
             _move(services, record, priority, (float(record.id), ()))
 
 
 async def move_ahead_of(services: Services, trial_id: int, other_id: int) -> None:
-    """Move a waiting trial directly ahead of another one, and give it the other one's priority.
+    """Move a waiting trial directly ahead of another trial and give it that trial's priority.
 
-    Moves run one at a time, so that every move starts from the result of the previous one.
+    Moves run one at a time, so that each move starts from the previous move's result.
     """
     async with services.moving:
         record = await services.trials.record(trial_id)
@@ -105,7 +105,7 @@ async def move_ahead_of(services: Services, trial_id: int, other_id: int) -> Non
 
 
 def _move(services: Services, record: TrialRecord, priority: int, position: QueuePosition) -> None:
-    """Apply a stored position to the admission queue, and wake the controller and the streams."""
+    """Apply a stored position to the admission queue and wake the controller and the streams."""
     services.admission.reorder(record.uid, priority, *position)
     services.controller.wake(record.uid)
     services.hub.publish(record.id)
@@ -121,13 +121,13 @@ def _with_priority(record: TrialRecord, priority: int) -> tuple[JobSpec, list[Ev
 
 
 def _stands_so(services: Services, record: TrialRecord, other: TrialRecord) -> bool:
-    """Return whether a trial is already directly ahead of the other trial in the queue."""
+    """Return whether a trial is already directly ahead of `other` in the queue."""
     one, two = services.admission.explain(record.uid), services.admission.explain(other.uid)
     return one is not None and two is not None and one[1] + 1 == two[1]
 
 
 def _not_waiting(services: Services, *records: TrialRecord) -> Conflict:
-    """Return the error for a move of trials if at least one of them does not wait."""
+    """Return the error for a move in which at least one of the trials does not wait."""
     gone = [record for record in records if not services.admission.is_waiting(record.uid)]
     states = " and ".join(f"{name_of(record)} is {record.state.value}" for record in gone)
     return Conflict(

@@ -1,4 +1,4 @@
-"""Encoded pages of logs that all followers of a trial share.
+"""Encoded log pages that all of a trial's followers share.
 
 Threads read and encode the pages. If many clients follow the same log, most pages are read and
 encoded only once.
@@ -18,7 +18,7 @@ from windlass.model.logs import LogPart
 from windlass.server.stores.logs.base import WHOLE_LOG, LogSelection, LogStore, Page
 from windlass.server.web.messages import event
 
-# Bytes of log files per page; a client that stops reading keeps one page in memory.
+# Log bytes per page. A client that stops reading keeps one page in memory.
 _PAGE = 64 * 1024
 _AT_ONCE = 500  # lines to encode in one step
 _MEMORY = 16 << 20  # bytes of encoded pages to keep
@@ -34,7 +34,7 @@ class EncodedPage(NamedTuple):
 
 
 class _Key(NamedTuple):
-    """A position in the log of a trial, and the filters that the log store applies."""
+    """A position in a trial's log and the filters that the log store applies."""
 
     trial_id: int
     cursor: str | None
@@ -43,7 +43,7 @@ class _Key(NamedTuple):
 
 
 def encode_page(parts: list[LogPart], cursor: str | None) -> bytes:
-    """Encode a `LogPage` in small steps, because other threads can run only between two steps.
+    """Encode a `LogPage` in small steps, so that other threads can run between steps.
 
     >>> encode_page([LogPart(time=1.0, stream="stdout", text="a")], "main-0.1:9")
     b'{"items":[{"time":1.0,"stream":"stdout","text":"a"}],"next":"main-0.1:9"}'
@@ -63,10 +63,10 @@ def encode_event(page: Page) -> EncodedPage:
 
 
 class SharedLogPages:
-    """Reads pages for followers, and keeps the full pages that were used last.
+    """Reads pages for followers, and keeps the most recently used full pages.
 
-    Logs only grow, so a full page never changes. The last page of a log is read again for every
-    request, but one read serves all followers that requested the page before the read began.
+    Logs only grow, so a full page never changes. A log's last page is read again for every request,
+    but one read serves all followers that requested the page before the read began.
     """
 
     def __init__(self, logs: LogStore, memory: int = _MEMORY) -> None:
@@ -74,9 +74,9 @@ class SharedLogPages:
         self._memory = memory
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="windlass-log")
         self._lock = threading.Lock()
-        # In the order of their last use.
+        # The kept pages, least recently used first.
         self._pages: OrderedDict[_Key, EncodedPage] = OrderedDict()
-        self.size = 0  # bytes of all kept pages
+        self.size = 0  # the bytes in all kept pages
         # Reads that have not started yet.
         self._waiting: dict[_Key, asyncio.Future[EncodedPage]] = {}
 
@@ -96,7 +96,7 @@ class SharedLogPages:
             if read is None:
                 loop = asyncio.get_running_loop()
                 read = self._waiting[key] = loop.run_in_executor(self._threads, self._read, key)
-        # Shielded, because other followers may wait for the same page.
+        # Shield the read, because other followers may wait for the same page.
         return await asyncio.shield(read)
 
     def _read(self, key: _Key) -> EncodedPage:

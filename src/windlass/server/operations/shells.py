@@ -1,4 +1,4 @@
-"""Streams the output of shells to clients, and forwards input to shells."""
+"""Streams output from shells to clients, and forwards input to shells."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from windlass.server.web.notifications import QUEUE
 from windlass.worker.shell import input_pipe, output_log
 
 _PIECE = 64 * 1024
-_REPLAYED = 256 * 1024  # a new client gets at most this many bytes of earlier output
-_SEARCHED = 4 << 20  # bytes of earlier output to search for terminal modes
-_PATIENCE = 5.0  # seconds to wait for a shell that does not read its input
+_REPLAYED = 256 * 1024  # the most bytes of earlier output that a new client gets
+_SEARCHED = 4 << 20  # the bytes of earlier output that are searched for terminal modes
+_PATIENCE = 5.0  # seconds to wait for a shell to read its input
 
 _writing: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
 
 
 async def shell_record(services: Services, trial_id: int) -> TrialRecord:
-    """Return the current record of the shell with this id."""
+    """Return the current record of the shell that has this id."""
     record = await services.trials.record(trial_id)
     if record.kind is not TrialKind.SHELL:
         raise NotFound(
@@ -47,7 +47,7 @@ async def shell_record(services: Services, trial_id: int) -> TrialRecord:
 async def follow_shell(
     services: Services, trial_id: int, offset: int | None, *, follows: bool = True
 ) -> AsyncGenerator[bytes, None]:
-    """Yield server-sent events until the shell has ended and all of its output was sent.
+    """Yield server-sent events until the shell has ended and all its output has been sent.
 
     The stream starts at the position `offset` or, if it is None, with the current screen. If
     `follows` is false, the stream ends after the existing output.
@@ -91,21 +91,21 @@ async def follow_shell(
 async def type_into(
     services: Services, trial_id: int, writer: bytes, position: int, data: bytes, *, is_last: bool
 ) -> int:
-    """Forward input to a shell. Return how many bytes the shell accepted.
+    """Forward input to a shell, and return how many bytes the shell accepted.
 
-    `position` is the number of bytes that the client has typed before.
+    `position` is the number of bytes that the client typed before this input.
     """
     frames = [*input_pipe.typed(writer, position, data), *([input_pipe.ended()] if is_last else ())]
     return min(await _hand_on(services, trial_id, frames), len(data))
 
 
 async def resize(services: Services, trial_id: int, rows: int, columns: int) -> None:
-    """Resize the terminal of a shell."""
+    """Resize a shell's terminal."""
     await _hand_on(services, trial_id, [input_pipe.resized(rows, columns)])
 
 
 async def _hand_on(services: Services, trial_id: int, frames: Iterable[bytes]) -> int:
-    """Write frames to a shell until it accepts no more.
+    """Write frames to a shell until the shell accepts no more.
 
     Return the number of content bytes written.
     """
@@ -126,7 +126,7 @@ async def _hand_on(services: Services, trial_id: int, frames: Iterable[bytes]) -
 
 
 async def _open_keyboard(services: Services, trial_id: int) -> int:
-    """Open the input pipe of a shell. If the shell is just starting, wait for the pipe."""
+    """Open a shell's input pipe. If the shell is just starting, wait for the pipe."""
     path = os.path.join(_folder(services, trial_id), input_pipe.PIPE)
     news = services.hub.subscribe(trial_id)
     until = time.monotonic() + _PATIENCE
@@ -185,7 +185,7 @@ def _gone(trial_id: int) -> Conflict:
 
 
 def _shown_now(folder: str) -> tuple[bytes, int]:
-    """Return output that redraws the screen approximately, and the position where it ends."""
+    """Return output that approximately redraws the screen, and the position after it."""
     last = output_log.end(folder)
     position, pieces = max(last - _SEARCHED, 0), []
     while position < last:
@@ -204,7 +204,7 @@ def _output(data: bytes, position: int) -> bytes:
 def _folder(services: Services, trial_id: int) -> str:
     """Return the directory of a shell's attempt.
 
-    There is only one, because a shell never restarts.
+    There is only one attempt, because a shell never restarts.
     """
     return str(paths.attempt_dir(Path(services.home.path), trial_id, _ONLY))
 

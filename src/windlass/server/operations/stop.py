@@ -1,4 +1,4 @@
-"""Stops trials. A stop is recorded before the processes are stopped, except on a full disk."""
+"""Stops trials. Except on a full disk, the stop is recorded before the processes are stopped."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def stop(services: Services, trial_id: int, order: StopTrial) -> None:
     try:
         await _record(services, trial_id, order)
     except DatabaseUnavailable as error:
-        # On a full disk, stop the processes first, because they may be the ones that fill it.
+        # On a full disk, stop the processes first, because they may be filling the disk.
         if not is_disk_full(error):
             raise
         if not await _tell_processes(services, trial_id, order.grace):
@@ -47,7 +47,7 @@ async def stop(services: Services, trial_id: int, order: StopTrial) -> None:
 
 
 async def ask_to_stop(services: Services, trial_id: int, order: AskToStop) -> None:
-    """Make `wl.should_stop()` return True in all current and future attempts of a trial.
+    """Make `wl.should_stop()` return True in all of a trial's current and future attempts.
 
     For a generator trial, this applies to the unfinished trials that it has added so far.
     """
@@ -64,7 +64,7 @@ async def ask_to_stop(services: Services, trial_id: int, order: AskToStop) -> No
 
 
 def tell_to_stop(home: Path, trial_id: int, reason: str) -> None:
-    """Write the file that asks the program of a trial to end by itself."""
+    """Write the file that asks a trial's program to end by itself."""
     folder = paths.trial_dir(home, trial_id)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -76,13 +76,13 @@ def tell_to_stop(home: Path, trial_id: int, reason: str) -> None:
 async def stop_all(services: Services, trial_ids: Iterable[int], order: StopTrial) -> None:
     """Stop several trials at the same time.
 
-    If they stopped one after the other, a waiting trial could start with the capacity of a stopped
-    one.
+    If they stopped one after the other, a waiting trial among them could start in the capacity that
+    a stopped trial released.
     """
     stopping = (stop(services, trial_id, order) for trial_id in trial_ids)
     for done in await asyncio.gather(*stopping, return_exceptions=True):
         if isinstance(done, BaseException):
-            raise done  # raised only after all other trials were stopped
+            raise done  # all other trials have been stopped by now
 
 
 async def _record(services: Services, trial_id: int, order: StopTrial) -> None:
@@ -97,7 +97,7 @@ async def _record(services: Services, trial_id: int, order: StopTrial) -> None:
 
 
 async def _tell_processes(services: Services, trial_id: int, grace: float) -> bool:
-    """Stop the processes of a trial through the runtime. Return whether any process was running."""
+    """Stop a trial's processes through the runtime. Return whether any process was running."""
     record = await services.trials.record(trial_id)
     living = [
         ReplicaId(attempt.role, attempt.index, attempt.attempt)
@@ -111,7 +111,7 @@ async def _tell_processes(services: Services, trial_id: int, grace: float) -> bo
 
 async def _record_when_there_is_space(services: Services, trial_id: int, order: StopTrial) -> None:
     while not services.hub.is_closing:
-        # Polls, because the system does not notify of free disk space.
+        # Poll, because the system sends no notification when disk space becomes free.
         await asyncio.sleep(_TRY_AGAIN)
         try:
             await _record(services, trial_id, order)

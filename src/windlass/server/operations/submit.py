@@ -1,4 +1,4 @@
-"""Validates a submission and checks its blobs. `stores/trials/rows.py` writes the new row."""
+"""Validates submissions and checks their blobs. `stores/trials/rows.py` writes the new rows."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ from windlass.server.services import Services
 from windlass.server.stores.blobs.unwritten import check_digest
 
 _ANY_CALL = FunctionCall(payload="0" * 64)
-_AT_ONCE = asyncio.Semaphore(2)  # a login program that hangs blocks few threads of the server
+_AT_ONCE = asyncio.Semaphore(2)  # so that hanging login programs block only a few threads
 
 
 async def submit(services: Services, request: CreateTrial) -> TrialRecord:
-    """Create a trial. If a trial with the request's key exists already, return that trial."""
+    """Create a trial. If a trial with the request's key already exists, return that trial."""
     _check_params(request.params)
     if isinstance(request.spec.roles[0].executable, GeneratorCall):
         return await _submit_generated(services, request)
@@ -55,7 +55,7 @@ async def submit(services: Services, request: CreateTrial) -> TrialRecord:
 
 
 async def submit_all(services: Services, data: CreateTrials) -> list[TrialRecord]:
-    """Create all trials of a request or none. For a known key, return the existing trial."""
+    """Create all of a request's trials or none. For a known key, return the existing trial."""
     for number, request in enumerate(data.trials, 1):
         with _naming(number, len(data.trials)):
             _check_params(request.params)
@@ -72,7 +72,7 @@ async def submit_all(services: Services, data: CreateTrials) -> list[TrialRecord
 
 
 class _Batch(NamedTuple):
-    """Requests of trials with the same private data."""
+    """Requests for trials that have the same private data."""
 
     requests: Sequence[CreateTrial]
     attachments: Mapping[str, bytes]
@@ -80,12 +80,12 @@ class _Batch(NamedTuple):
 
 
 async def _create(services: Services, batch: _Batch) -> list[TrialRecord]:
-    """Create the trials of a batch in one transaction."""
+    """Create a batch's trials in one transaction."""
     controller = services.controller
     accepted: list[str] = []
     rows: dict[str, bytes] = {}
-    # Ask the cluster here: its answer may take long, and the thread that stores trials must not
-    # wait.
+    # Ask the cluster here, because its answer may take long and the thread that stores trials must
+    # not wait.
     elsewhere = await _problems_elsewhere(services, batch.requests)
 
     def take_in(connection: Connection, new: Sequence[CreateTrial]) -> None:
@@ -105,10 +105,10 @@ async def _create(services: Services, batch: _Batch) -> list[TrialRecord]:
             batch.requests, before=take_in, begin=controller.prepare, then=confirm
         )
     except Exception:  # the client gets every error
-        for key in accepted:  # but not stored: release its capacity and delete its secrets
+        for key in accepted:  # release the capacity and delete the secrets
             controller.abandon(key)
         if accepted:
-            with contextlib.suppress(DatabaseUnavailable):  # else deleted at the next start
+            with contextlib.suppress(DatabaseUnavailable):  # otherwise, the next start does this
                 await services.trials.unless_stored(accepted, services.private.erase)
         raise
 
@@ -141,9 +141,9 @@ async def _submit_generated(services: Services, request: CreateTrial) -> TrialRe
 async def _problems_elsewhere(
     services: Services, requests: Sequence[CreateTrial]
 ) -> dict[bytes, list[str]]:
-    """Return the objections of remote runtimes, by the outline of the job.
+    """Return the remote runtimes' objections, by the outline of the job.
 
-    Trials that are stored are not checked again.
+    Trials that are already stored are not checked again.
     """
     remote = [request for request in requests if not request.spec.capabilities.runs_on_server]
     if not remote:
@@ -158,7 +158,7 @@ async def _problems_elsewhere(
 
 
 def _outline(spec: JobSpec) -> bytes:
-    """Return a job without the calls of its functions, in which the trials of a batch differ."""
+    """Return a job without its function calls, which differ between the trials of a batch."""
     roles = tuple(
         msgspec.structs.replace(role, executable=_ANY_CALL)
         if isinstance(role.executable, FunctionCall)
@@ -170,7 +170,7 @@ def _outline(spec: JobSpec) -> bytes:
 
 @contextlib.contextmanager
 def _naming(number: int, count: int) -> Iterator[None]:
-    """Add the number of the trial in its list to an error."""
+    """Add a trial's number in the list of requested trials to any error raised in the block."""
     try:
         yield
     except WindlassError as error:
@@ -218,7 +218,7 @@ def _spec_problems(services: Services, spec: JobSpec, private: Private) -> list[
 
 
 def _check_params(params: Mapping[str, Any]) -> None:
-    """Refuse large parameters, which would make lists of trials slow."""
+    """Refuse large parameters, because they would make trial lists slow."""
     total = 0
     for name, value in params.items():
         size = len(name) + len(msgspec.json.encode(value))
@@ -238,7 +238,7 @@ def _check_params(params: Mapping[str, Any]) -> None:
 
 
 def _kind_problems(request: CreateTrial) -> list[str]:
-    """Return the conflicts between the kind of a trial and its job."""
+    """Return the conflicts between a trial's kind and its job."""
     problems = []
     is_shell = any(isinstance(role.executable, ShellCall) for role in request.spec.roles)
     if is_shell != (request.kind is TrialKind.SHELL):
@@ -262,7 +262,7 @@ def _never_starts_again(spec: JobSpec) -> bool:
 
 
 def _is_plain(spec: JobSpec) -> bool:
-    """Return whether a job is a single process, to which the rules about roles do not apply."""
+    """Return whether a job is a single process, so that the rules about roles do not apply."""
     is_one = len(spec.roles) == 1 and spec.roles[0].replicas == 1
     return is_one and not spec.framework and not spec.success_policy.value
 
@@ -270,7 +270,7 @@ def _is_plain(spec: JobSpec) -> bool:
 def _take_blobs(
     services: Services, requests: Sequence[CreateTrial], attachments: Mapping[str, bytes]
 ) -> dict[str, bytes]:
-    """Store the attachments, and check all other blobs. Return the attachments for the database."""
+    """Store the attachments and check all other blobs. Return the attachments for the database."""
     rows = {}
     for digest, data in attachments.items():
         try:
@@ -291,7 +291,7 @@ def _take_blobs(
         digests += [spec.python.lock, request.provenance.packages]
         own_trees = [spec.code.tree, *(role.code.tree for role in spec.roles if role.code)]
         needed |= dict.fromkeys(filter(None, (*digests, *own_trees)))
-        # A call with large values names their blobs, as a tree names those of its files.
+        # A call that has large values names their blobs, just as a tree names its files' blobs.
         trees |= dict.fromkeys(filter(None, (*payloads, *own_trees)))
     others = [digest for digest in needed if digest not in rows]
     missing = services.blobs.missing(others, trees=[tree for tree in trees if tree not in rows])

@@ -1,4 +1,4 @@
-"""Changes of an unfinished trial: suspend, resume and scale."""
+"""Changes an unfinished trial: suspends, resumes or scales it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from windlass.model.records import TrialKind, TrialRecord, TrialState
 from windlass.model.status import Event
 from windlass.server.services import Services
 
-# Seconds that a request waits for the controller; after that it returns without the result.
+# Seconds that a request waits for the controller before it returns without the result.
 _LONG_ENOUGH = 2.0
 
 
@@ -36,7 +36,7 @@ async def suspend(services: Services, trial_id: int, *, suspended: bool) -> None
 
 
 async def scale(services: Services, trial_id: int, replicas: Mapping[str, int]) -> None:
-    """Set the number of replicas of some roles. Do nothing if they already have these numbers."""
+    """Set the number of replicas in some roles. Do nothing if these numbers are already set."""
 
     def change(record: TrialRecord) -> tuple[JobSpec, Sequence[Event]]:
         _check_no_shell(record)
@@ -65,9 +65,10 @@ async def _steer(
     change: Callable[[TrialRecord], tuple[JobSpec, Sequence[Event]]],
     is_seen: Callable[[TrialRecord], bool] = lambda _record: True,
 ) -> None:
-    """Store a changed spec, wake the controller, and wait for the result.
+    """Store a changed spec, wake the controller, and wait for the effect.
 
-    The wait ends when `is_seen` returns True for the record, or after `_LONG_ENOUGH` seconds.
+    The wait ends when `is_seen` returns True for the trial's record or after `_LONG_ENOUGH`
+    seconds.
     """
     news = services.hub.subscribe(trial_id)
     try:

@@ -1,4 +1,4 @@
-"""Tasks: every attempt of every replica of a trial, with its resources and its outcome."""
+"""A trial's tasks: every attempt of every replica, including its resources and outcome."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from windlass.server.db.paging import cursor_text, read_cursor
 from windlass.server.operations.controller_store import signal_of
 from windlass.server.services import Services
 
-Key = tuple[int, int, int]  # number of the role, index of the replica, number of the attempt
+Key = tuple[int, int, int]  # the role's number, the replica's index and the attempt's number
 
 _key = msgspec.json.Decoder(learned(Key))
 
@@ -24,7 +24,7 @@ _key = msgspec.json.Decoder(learned(Key))
 async def page_of_tasks(
     services: Services, trial_id: int, cursor: str | None, limit: int
 ) -> TaskPage:
-    """Return a page of the tasks of a trial, sorted by role, index and attempt."""
+    """Return a page of a trial's tasks, sorted by role, index and attempt."""
     record = await services.trials.record(trial_id)
     status = await services.trials.status(trial_id)
     keys = _keys(record)
@@ -37,9 +37,9 @@ async def page_of_tasks(
 
 
 def _keys(record: TrialRecord) -> list[Key]:
-    """Return a key for each started attempt, and for each replica without a started attempt."""
+    """Return a key for each started attempt and for each replica that has no started attempt."""
     if isinstance(record.spec.roles[0].executable, GeneratorCall):
-        return []  # a generator trial consists of other trials, which have their own tasks
+        return []  # a generator trial consists of other trials that have their own tasks
     number = {role.name: position for position, role in enumerate(record.spec.roles)}
     begun = {(number[a.role], a.index, a.attempt) for a in record.attempts if a.role in number}
     if record.state.is_final:

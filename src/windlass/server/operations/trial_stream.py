@@ -1,4 +1,4 @@
-"""The event stream of one trial, with its states, its log lines and its end."""
+"""A trial's event stream, which contains its states, its log lines and its end."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from windlass.server.stores.logs.cursors import parse_cursor
 from windlass.server.web.messages import EVENTS, PING, Answer, event
 from windlass.server.web.notifications import QUEUE
 
-_CLOCK = 1.0  # seconds until a line that a program wrote is in the log
-_FAREWELL = 2.0  # seconds that the stream waits for other replicas to stop after the end of the job
+_CLOCK = 1.0  # seconds until a line written by a program is in the log
+_FAREWELL = 2.0  # seconds that the stream waits after a job's end for its other replicas to stop
 _WHOLE_LOG = LogQuery()
 _FINAL = frozenset(phase.value for phase in Phase if phase.is_final)
 
@@ -40,11 +40,12 @@ def stream_answer(
     first: Page | None = None,
     waiter: int | None = None,
 ) -> Answer:
-    """Return a response that streams a trial. `first`, if given, is the first page of the log.
+    """Return a response that streams a trial. `first` is the log's first page, if already read.
 
-    `waiter` is the id of the trial whose program waits for the end of the stream.
+    If the client is a trial's program that waits for the end of the stream, `waiter` is that
+    trial's id.
     """
-    parse_cursor(cursor)  # refuses an invalid cursor before the stream begins
+    parse_cursor(cursor)  # refuse an invalid cursor before the stream begins
     stream = _follow(services, trial_id, logs=logs, cursor=cursor, query=query, first=first)
     if waiter is not None:
         stream = _waited_for(services, waiter, trial_id, stream)
@@ -54,7 +55,7 @@ def stream_answer(
 async def _waited_for(
     services: Services, waiter: int, trial_id: int, stream: AsyncGenerator[bytes, None]
 ) -> AsyncGenerator[bytes, None]:
-    """Yield the events of a stream, and record meanwhile that a trial waits for another."""
+    """Yield a stream's events, and record meanwhile that `waiter` waits for the trial."""
     try:
         waiting: TrialRecord | None = await services.trials.record(waiter)
     except NotFound:
@@ -75,16 +76,16 @@ async def _follow(
     query: LogQuery,
     first: Page | None,
 ) -> AsyncGenerator[bytes, None]:
-    """Yield server-sent events until the trial has ended and all matching lines were sent."""
+    """Yield server-sent events until the trial has ended and all matching lines have been sent."""
     topics = (trial_id, QUEUE)
     news = services.hub.subscribe(*topics)
     sent: TrialRecord | None = None
-    deadline: float | None = None  # when to stop waiting for the replicas that stop after the end
+    deadline: float | None = None  # when to stop waiting for replicas that stop after the job's end
     until = query.whose.until
     try:
         if (
             first is not None
-        ):  # send even an empty page, because its cursor is the position of the next line
+        ):  # send even an empty page, because its cursor is the next line's position
             cursor = first.cursor
             yield (await asyncio.to_thread(encode_event, first)).event
         while not services.hub.is_closing:
@@ -96,7 +97,7 @@ async def _follow(
                 left = min(deadline - time.monotonic(), left)
             is_over = (record.state.is_final and left <= 0) or _time_left(until) <= 0
             is_news = record != sent and not record.state.is_final
-            # Send the lines of an attempt before the event that reports its replacement.
+            # Send an attempt's lines before the event that reports its replacement.
             is_restart = is_news and sent is not None and record.restarts > sent.restarts
             if is_news and not is_restart:
                 yield event("trial", msgspec.json.encode(record))
@@ -127,15 +128,15 @@ async def _follow(
 
 
 def _time_left(until: float | None) -> float:
-    """Return the seconds for which a line written before `until` may still reach the log."""
+    """Return how many more seconds a line written before `until` may take to reach the log."""
     return math.inf if until is None else until + _CLOCK - time.time()
 
 
 def _time_to_end(record: TrialRecord) -> float:
-    """Return how many seconds the stream still waits for other replicas after the end of a trial.
+    """Return how many more seconds the stream waits for replicas that outlive their trial's end.
 
-    The other replicas are being stopped, and their last lines belong to the log. The result is 0
-    for a trial with one replica, and for a trial that ended long ago.
+    These replicas are being stopped, and their last lines belong to the log. The result is 0 for a
+    trial that has one replica and for a trial that ended long ago.
     """
     if len(record.attempts) == 1 or record.spec.clean_policy is CleanPolicy.NONE:
         return 0.0
@@ -169,7 +170,7 @@ async def _end(services: Services, record: TrialRecord) -> StreamEnd:
                 return None
             return services.blobs.get(digest)
         except FileNotFoundError:
-            return None  # the client requests the blob and gets the error
+            return None  # the client will request the blob and get the error
 
     return StreamEnd(
         trial=record,

@@ -1,7 +1,7 @@
-"""Trials that wait for other trials, and the deadlocks that result on a full machine.
+"""Records which trials wait for other trials, to find deadlocks on a full machine.
 
-A program in a trial names its own trial in the stream by which it waits for another trial. It waits
-as long as the stream is open.
+A trial's program waits for a second trial through a stream, and names its own trial when it opens
+the stream. The program waits for as long as the stream is open.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from windlass.model.records import TrialRecord
 
 
 class TrialWaits:
-    """The waits of trials for other trials. `publish` gets the id of a trial that may be stuck."""
+    """The trials that wait for other trials. `publish` gets the id of a trial that may be stuck."""
 
     def __init__(self, admission: AdmissionQueue, publish: Callable[[int], None]) -> None:
         self._admission = admission
         self._publish = publish
-        self._ids: dict[str, int] = {}  # of waiting and awaited trials, by uid
-        self._waits: dict[str, Counter[str]] = {}  # the awaited uids, by the uid that waits
+        self._ids: dict[str, int] = {}  # the ids of waiting and awaited trials, by uid
+        self._waits: dict[str, Counter[str]] = {}  # the awaited uids, by waiting uid
 
     @contextmanager
     def wait(self, waiter: TrialRecord | None, awaited: TrialRecord) -> Iterator[None]:
-        """Record that `waiter` waits for `awaited`, until the end of the block."""
+        """Record, until the end of the block, that `waiter` waits for `awaited`."""
         if waiter is None:
             yield
             return

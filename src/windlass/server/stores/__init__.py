@@ -1,6 +1,6 @@
-"""Stores keep all data of the server, in database rows and in files, with one noun per module.
+"""Stores, which keep the server's data in database rows and files. Each module covers one noun.
 
-A store only reads and writes. The one exception is the rule about which checkpoints are kept
-(`checkpoints/retention.py`). The package may import `server.db` and `server.errors`, never `web`,
-`operations` or `api`.
+A store only reads and writes. The only exception is the rule that decides which checkpoints are
+kept (`checkpoints/retention.py`). The package may import `server.db` and `server.errors` but never
+`web`, `operations` or `api`.
 """

@@ -1,9 +1,9 @@
-"""Uploads from agents, which run attempts on other machines and send the files of these attempts.
+"""Stores uploads from agents, which run attempts on remote machines and send the attempts' files.
 
-The store writes the data into the same files that a local attempt writes, so readers of logs,
-metrics, checkpoints and exit records see no difference. An agent may repeat every upload. Bytes are
-identified by their position in a file, blobs by their digest, and checkpoints by their uid. Only
-the first exit record counts.
+The data is written to the same files that a local attempt writes, so readers of logs, metrics,
+checkpoints and exit records see no difference. An agent may repeat any upload. Bytes are identified
+by their position in a file, blobs by their digest, and checkpoints by their uid. Only the first
+exit record counts.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from windlass.worker.common.metrics_file import NAMES
 from windlass.worker.common.nudge import CHECKPOINT, LOG, METRICS, STATE, send_once
 from windlass.worker.common.own_attempt import OUTPUTS
 
-# Growing files, with the topic of the notification after new data.
+# The growing files, and the topic of the notification that is sent after new data.
 GROWING = {paths.LOG: LOG, paths.METRICS: METRICS, NAMES: ""}
 LEFT_BEHIND = frozenset((paths.RESULT, paths.RESULT_TEXT, paths.ERROR, paths.ERROR_PICKLE))
 EVICTED = "Evicted"
@@ -43,7 +43,7 @@ _LARGEST_STATE = 64 << 10
 
 
 class LogPiece(NamedTuple):
-    """Bytes of a file, and their offset in the file."""
+    """A range of a file: its bytes and their offset."""
 
     name: str
     start: int
@@ -51,7 +51,7 @@ class LogPiece(NamedTuple):
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """Validated data about the part of a checkpoint that one rank saved."""
+    """Validated data about one rank's part of a checkpoint."""
 
     uid: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z")]
     name: Annotated[str, msgspec.Meta(max_length=4096, pattern=r"^(?!\.{1,2}\Z)[^/\x00]+\Z")]
@@ -64,9 +64,9 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RemoteAttemptFiles:
-    """The local files of a remote attempt.
+    """The server's copies of a remote attempt's files.
 
-    Every change also wakes the threads that read these files.
+    Every change also wakes the threads that read the files.
     """
 
     def __init__(self, home: Path, job: Job, replica: ReplicaId, nudge_path: str) -> None:
@@ -83,7 +83,7 @@ class RemoteAttemptFiles:
     def check(self, *, may_have_ended: bool = False) -> dict[str, Any]:
         """Return the launch file of this attempt.
 
-        Raise an error if the attempt may not write any more.
+        Raise an error if the attempt may no longer write.
         """
         launch = read_json(str(self.path / paths.LAUNCH))
         is_ours = launch is not None and (launch.get("key") or {}).get("uid") == self._job.uid
@@ -103,7 +103,7 @@ class RemoteAttemptFiles:
         write_json_once(str(self.path / paths.TAKEN_UP), facts)
 
     def take(self, parts: Sequence[LogPiece]) -> dict[str, int]:
-        """Write new data into files, and return the size of each file."""
+        """Write new data to files, and return the size of each file."""
         sizes: dict[str, int] = {}
         about = set()
         with _lock_for(self.path):
@@ -127,7 +127,7 @@ class RemoteAttemptFiles:
         os.replace(incoming, self.path / name)
 
     def put_output(self, location: str, incoming: Path) -> None:
-        """Move an uploaded file into the output folder, without following links there."""
+        """Move an uploaded file to the output folder without following links there."""
         root = self.path.parent / OUTPUTS
         root.mkdir(mode=0o700, exist_ok=True)
         raw = os.fsencode(location)
@@ -147,8 +147,8 @@ class RemoteAttemptFiles:
             os.close(top)
 
     def put_checkpoint(self, record: dict[str, Any], blobs: BlobStore) -> tuple[int, list[str]]:
-        """Store a checkpoint and return its number. If blobs are missing, return them instead."""
-        with blobs.held():  # no blob is deleted between the check and the writing of the record
+        """Store a checkpoint and return its number. If blobs are missing, return their digests."""
+        with blobs.held():  # no blob may be deleted between the check and writing the record
             if missing := _find_missing(blobs, record["manifest"]):
                 return 0, missing
             folder = str(paths.checkpoints_dir(self._home, self._job.trial_id))
@@ -157,7 +157,7 @@ class RemoteAttemptFiles:
         return number, []
 
     def put_part(self, part: Part, blobs: BlobStore) -> list[str]:
-        """Store one rank's part of a checkpoint. If blobs are missing, return them instead."""
+        """Store one rank's part of a checkpoint, or return the digests of missing blobs."""
         with blobs.held():
             if missing := _find_missing(blobs, part.manifest):
                 return missing
@@ -179,10 +179,10 @@ class RemoteAttemptFiles:
         shards.add(saver, shard, part.step, part.rank, part.ranks, uid=part.uid)
 
     def end(self, record: dict[str, Any], *, is_taken_away: bool = False) -> None:
-        """Write the exit record of the attempt, unless there is one already.
+        """Write the attempt's exit record, unless there is one already.
 
         If the runtime stopped the agent, the exit code does not count, because many programs then
-        save their state and exit with 0.
+        save their state and exit with code 0.
         """
         is_by_us = exists(self.path / paths.STOP)
         if is_taken_away and record.get("reason") == STOPPED_BY_US and not is_by_us:
@@ -192,7 +192,7 @@ class RemoteAttemptFiles:
         self._nudge(STATE)
 
     def orders(self) -> dict[str, Any]:
-        """Return the orders for the attempt, and a digest that identifies them."""
+        """Return the orders for the attempt and a digest that identifies them."""
         stop = read_json(str(self.path / paths.STOP))
         trial = paths.trial_dir(self._home, self._job.trial_id)
         should_stop = read_json(str(trial / paths.SHOULD_STOP))
@@ -201,7 +201,7 @@ class RemoteAttemptFiles:
         return {**orders, "seen": seen}
 
     def newest_checkpoint(self) -> dict[str, Any] | None:
-        """Return the record and the number of the trial's newest checkpoint, or None."""
+        """Return the record and number of the trial's newest checkpoint, or None if none exists."""
         folder = str(paths.checkpoints_dir(self._home, self._job.trial_id))
         for number, record in checkpoint_records.records(folder):
             if number and "manifest" in record:
@@ -221,10 +221,10 @@ class RemoteAttemptFiles:
 
 
 def _append(path: Path, start: int, data: bytes) -> int:
-    """Write bytes at an offset of a growing file, and return the size of the file.
+    """Write bytes at an offset of a growing file, and return the file's size.
 
     Existing bytes do not change. If the offset is beyond the end of the file, nothing is written,
-    and the size tells the agent where to continue.
+    and the returned size tells the agent where to continue.
     """
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
@@ -247,7 +247,7 @@ _MOST_LOCKS = 10_000
 
 
 def _lock_for(path: Path) -> threading.Lock:
-    """Return the lock of a directory, because a repeated request may run at the same time."""
+    """Return the lock for a path, because a repeated request may run at the same time."""
     with _locks_lock:
         if len(_locks) > _MOST_LOCKS:
             for idle_path in [idle_path for idle_path, lock in _locks.items() if not lock.locked()]:
@@ -256,7 +256,7 @@ def _lock_for(path: Path) -> threading.Lock:
 
 
 def _find_missing(blobs: BlobStore, manifest: str) -> list[str]:
-    """Return the missing blobs of a manifest.
+    """Return the digests of a manifest's missing blobs.
 
     Raise `InvalidArgument` if the manifest is invalid.
     """
@@ -265,9 +265,9 @@ def _find_missing(blobs: BlobStore, manifest: str) -> list[str]:
     try:
         data = blobs.get(manifest)
         read_tree(data)
-    except FileNotFoundError:  # the manifest was damaged
+    except FileNotFoundError:  # the manifest is damaged
         return [manifest]
-    except (RestoreError, ValueError) as error:  # ValueError: the manifest is too large
+    except (RestoreError, ValueError) as error:  # ValueError means that the manifest is too large
         why = f"The list of files {manifest[:12]} is not valid: {error}."
         raise InvalidArgument(why) from None
     entries = decode(data)

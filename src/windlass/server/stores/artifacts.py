@@ -1,8 +1,8 @@
-"""Artifacts, which are the files that a program writes into its output folder.
+"""Artifacts: the files that programs write to their output folders.
 
-Only this module knows the location of these folders. Programs may leave anything there. So the
-store lists only regular files and links to files inside the same folder, and never opens a file
-that could block, such as a pipe.
+Only this module knows the location of these folders. Programs may leave anything there, so the
+store lists only regular files and links to files in the same folder, and never opens a file that
+could block, such as a pipe.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from windlass.worker.common.own_attempt import OUTPUTS
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_MOST_LOOKED_AT = 20_000  # files to examine per page, however few of them match
+_MOST_LOOKED_AT = 20_000  # the most files to examine per page, however few of them match
 
 
 class ArtifactLocation(NamedTuple):
-    """The location of a file in a trial. Lists are sorted by location."""
+    """A file's location in a trial. Lists are sorted by location."""
 
     replica: tuple[str, int]  # role and index
     path: bytes
 
 
 class ArtifactQuery(NamedTuple):
-    """Filters for a list of files. None matches any file."""
+    """Filters for a list of files. A filter that is None matches any file."""
 
     role: str | None = None
-    number: int | None = None  # index of the replica
+    number: int | None = None  # the replica's index
     pattern: str | None = None
 
     def matches(self, name: str) -> bool:
@@ -45,7 +45,7 @@ class ArtifactQuery(NamedTuple):
 
 
 class ArtifactStore:
-    """The output files of all trials of a home."""
+    """The output files of all trials in a home."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
@@ -53,7 +53,7 @@ class ArtifactStore:
     def page(
         self, trial_id: int, query: ArtifactQuery, after: ArtifactLocation | None, limit: int
     ) -> tuple[list[OutputFile], ArtifactLocation | None]:
-        """Return a page of files, and the location after which the next page starts."""
+        """Return a page of files and the location after which the next page starts."""
         items: list[OutputFile] = []
         last, looked_at = after, 0
         for location, file in self._files(trial_id, query, after):
@@ -65,7 +65,7 @@ class ArtifactStore:
         return items, None
 
     def open(self, trial_id: int, location: ArtifactLocation) -> int:
-        """Open a file of the output folder for reading.
+        """Open a file in the output folder for reading.
 
         Raise `OSError` if it is not a regular file.
         """
@@ -120,9 +120,9 @@ class ArtifactStore:
 
 
 def _walk(root: bytes, beyond: bytes) -> Iterator[tuple[bytes, os.stat_result | None, str]]:
-    """Yield every file below a folder that comes after the path `beyond`, sorted by path.
+    """Yield the files below a folder that come after the path `beyond`, sorted by path.
 
-    For an unreadable folder, yield its path with an error message.
+    For an unreadable folder, yield its path and an error message.
     """
     waiting = [_inside(root, b"", beyond.split(b"/") if beyond else [])]
     while waiting:
@@ -149,7 +149,7 @@ def _walk(root: bytes, beyond: bytes) -> Iterator[tuple[bytes, os.stat_result | 
 def _inside(root: bytes, folder: bytes, beyond: list[bytes]) -> Iterator[tuple[bytes, list[bytes]]]:
     """Return the sorted entries of a folder that come after the path `beyond`.
 
-    Each entry comes with the rest of `beyond` that applies inside the entry.
+    Each entry comes with the remaining part of `beyond` that applies inside the entry.
     """
     first = beyond[0] if beyond else b""
     kept: list[tuple[bytes, list[bytes]]] = []
@@ -165,21 +165,21 @@ def _inside(root: bytes, folder: bytes, beyond: list[bytes]) -> Iterator[tuple[b
 def _target(root: bytes, path: bytes) -> os.stat_result:
     """Return the file status of a link's target.
 
-    If the target is outside the folder or is a folder itself, return the status of the link.
+    If the target is outside `root` or is a folder, return the link's own status.
     """
     real = os.path.realpath(os.path.join(root, path))
     if not real.startswith(os.path.realpath(root) + b"/"):
         return os.lstat(os.path.join(root, path))
     status = os.lstat(real)
-    # Do not follow links to folders. The files in such a folder are listed under their own path,
+    # Do not follow links to folders. The files in such a folder are listed under their own paths,
     # and links may form a loop.
     return os.lstat(os.path.join(root, path)) if stat.S_ISDIR(status.st_mode) else status
 
 
 def _open_inside(trial: bytes, outputs: bytes, path: bytes) -> int:
-    """Open the file that a path resolves to.
+    """Open the file to which a path resolves.
 
-    If a folder of the path is replaced by a link meanwhile, an error is raised.
+    Raise an error if a folder in the path is replaced with a link meanwhile.
     """
     real = os.path.realpath(os.path.join(trial, outputs, path))
     if not real.startswith(os.path.join(trial, outputs) + b"/"):

@@ -1,6 +1,6 @@
-"""Experiments in the database. Every query of an experiment also counts its trials.
+"""Experiments in the database. Every query for an experiment also counts its trials.
 
-If a trial names an experiment that does not exist, the store creates the experiment.
+If a new trial names an experiment that does not exist, the store creates that experiment.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class ExperimentStore:
     ) -> None:
         """Create the store. The writer thread calls `on_rename` after a rename or a move.
 
-        `is_held` and `held_ids` say which experiments a program holds open.
+        `is_held` and `held_ids` say which experiments are held open by a program.
         """
         self._db = database
         self._is_held = is_held
@@ -64,7 +64,7 @@ class ExperimentStore:
     async def create(self, request: CreateExperiment) -> ExperimentRecord:
         """Create an experiment.
 
-        A repeated request with the same key returns the existing experiment.
+        If the request's key already exists, the existing experiment is returned.
         """
 
         def change(connection: Connection) -> ExperimentRecord:
@@ -80,12 +80,12 @@ class ExperimentStore:
     async def change(
         self, experiment_id: int, request: ChangeExperiment, size_of: Callable[[str], int]
     ) -> ExperimentRecord:
-        """Change the metadata of an experiment. Fields that the request omits do not change."""
+        """Change an experiment's metadata. Fields that the request omits do not change."""
 
         def change(connection: Connection) -> ExperimentRecord:
             row = experiment_row(connection, experiment_id)
-            # The read and the write are one transaction of the only writer, so concurrent changes
-            # are not lost.
+            # Reading and writing are one transaction of the only writer, so no concurrent change is
+            # lost.
             [record] = self._records(connection, [row])
             columns = changed_columns(record, request, size_of, time.time())
             if request.project is not msgspec.UNSET and request.project != record.project:
@@ -111,7 +111,7 @@ class ExperimentStore:
         return await self._db.awrite(change, then)
 
     async def record(self, name: str) -> ExperimentRecord:
-        """Return the newest experiment with a name. A number is first tried as an id."""
+        """Return the newest experiment that has this name. A number is first tried as an id."""
 
         def query(connection: Connection) -> ExperimentRecord:
             parameters = {"id": as_id(name)}
@@ -123,7 +123,7 @@ class ExperimentStore:
         return await self._db.aread(query)
 
     async def by_id(self, experiment_id: int) -> ExperimentRecord:
-        """Return the experiment with this id."""
+        """Return the experiment that has this id."""
 
         def query(connection: Connection) -> ExperimentRecord:
             return self._records(connection, [experiment_row(connection, experiment_id)])[0]
@@ -147,7 +147,7 @@ class ExperimentStore:
     ) -> ExperimentPage:
         """Return a page of matching experiments.
 
-        `called` is a name or an id, see `find_experiments`.
+        `called` is a name or an id, as in `find_experiments`.
         """
         order = Order(sort, NAMED_SORTS)
         held = [key for key in self._held_ids() if key > 0] if states else []
@@ -183,7 +183,7 @@ class ExperimentStore:
 
 
 def _only_one(connection: Connection, request: CreateExperiment) -> Row | None:
-    """Return the experiment with the requested name in its project, or None if there is none.
+    """Return the experiment of the requested name and project, or None if there is none.
 
     Raise Conflict if several experiments have this name.
     """
@@ -198,9 +198,9 @@ def _only_one(connection: Connection, request: CreateExperiment) -> Row | None:
 
 
 def get_or_create_experiment(connection: Connection, request: CreateTrial, now: float) -> Row:
-    """Return the experiment of a new trial: by id, or else the newest with the requested name.
+    """Return a new trial's experiment: by id, or else the newest with the requested name.
 
-    If there is none, a new experiment is created. Archived experiments do not count, because lists
+    If there is none, a new experiment is created. Archived experiments are ignored, because lists
     hide their trials.
     """
     if request.experiment_id == NO_EXPERIMENT:
@@ -213,7 +213,7 @@ def get_or_create_experiment(connection: Connection, request: CreateTrial, now: 
 
 
 def _namesakes(connection: Connection, project: str, name: str, limit: int) -> list[Row]:
-    """Return the unarchived experiments with this name in a project, newest first."""
+    """Return a project's unarchived experiments that have this name, newest first."""
     conditions = Conditions()
     require_project(conditions, "project_id", project)
     conditions.equal("name", name)
@@ -223,7 +223,7 @@ def _namesakes(connection: Connection, project: str, name: str, limit: int) -> l
 
 
 def _none(connection: Connection, now: float) -> Row:
-    """Return the special experiment of commands and shells that name no experiment.
+    """Return the special experiment for commands and shells that name no experiment.
 
     The experiment is created on first use.
     """
@@ -263,7 +263,7 @@ def insert(connection: Connection, request: CreateExperiment, now: float) -> Row
 def _stands(state: ExperimentState, held: Sequence[int]) -> str:
     """Return the SQL condition that an experiment is in a state.
 
-    The function `experiment_state` has the same rules in Python.
+    The function `experiment_state` applies the same rules in Python.
     """
     final = [trial_state for trial_state in TrialState if trial_state.is_final]
     going_on = [trial_state for trial_state in TrialState if not trial_state.is_final]
@@ -280,9 +280,9 @@ def _stands(state: ExperimentState, held: Sequence[int]) -> str:
 
 
 def _any_in(states: Sequence[TrialState]) -> str:
-    """Return the SQL condition that an ordinary trial of an experiment is in one of these states.
+    """Return the SQL condition that any ordinary trial in an experiment is in one of these states.
 
-    An ordinary trial is not auxiliary, and neither a command nor a shell.
+    Ordinary trials are all trials except auxiliary trials, commands and shells.
     """
     kinds = ", ".join(f"'{kind.value}'" for kind in LISTED_KINDS)
     listed = ", ".join(f"'{state.value}'" for state in states)

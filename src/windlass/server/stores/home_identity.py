@@ -1,9 +1,9 @@
 """The identity of a home: an id, the inode of its directory, and a token.
 
-The server must recognize a copied home, because its files have the same trials, the same token and
-the same process ids. If a server of the copy continued these trials, it would kill the processes of
-the original, or run the trials twice. So `home.json` records the inode and the device of the
-directory. A renamed directory keeps both, and a copy has another inode.
+The server must recognize a copied home, because the copy contains the same trials, the same token
+and the same process ids. A server that continued the copied trials would kill the original's
+processes or run the trials twice. `home.json` therefore records the inode and the device of the
+directory. A renamed directory keeps both, but a copy has a new inode.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ _log = logging.getLogger("windlass")
 
 
 class Directory(msgspec.Struct, frozen=True):
-    """The inode and the device of a directory, and the inodes of some files in it."""
+    """A directory's inode and device, and the inodes of some files in it."""
 
     inode: int
     device: int
-    files: tuple[int, ...]  # inodes of files that are normally never replaced
+    files: tuple[int, ...]  # the inodes of files that are normally never replaced
 
     def is_same(self, seen: Directory) -> bool:
         """Return whether two records describe the same directory.
 
-        A device may get another number when the machine restarts or a volume is attached again. In
-        that case the inodes of the files decide.
+        A device may get a new number when the machine restarts or a volume is attached again. In
+        that case, the inodes of the files decide.
 
         >>> before = Directory(2, 64, (7, 8))
         >>> before.is_same(Directory(2, 65, (7, 8)))  # attached again
@@ -61,7 +61,7 @@ class _Record(msgspec.Struct, frozen=True):
 
 
 class HomeIdentity(NamedTuple):
-    """The id of a home. For a copied home, `original` is the path of the original home."""
+    """A home's id. For a copied home, `original` is the path of the original home."""
 
     id: str
     original: str | None = None
@@ -72,7 +72,7 @@ class HomeIdentity(NamedTuple):
 
 
 def identify(home: Home) -> HomeIdentity:
-    """Return the identity of a home, and record it on first use. The caller holds `server.lock`."""
+    """Return a home's identity, recording it on first use. The caller must hold `server.lock`."""
     own_token(home)
     if not exists(home.identity_file):
         return HomeIdentity(_record(home, secrets.token_hex(8)))
@@ -81,16 +81,16 @@ def identify(home: Home) -> HomeIdentity:
     except msgspec.ValidationError:
         return HomeIdentity(secrets.token_hex(8), "an unknown directory")
     if not record.directory.is_same(_look_at(home)):
-        return HomeIdentity(secrets.token_hex(8), record.path)  # a new id, which no attempt has
+        return HomeIdentity(secrets.token_hex(8), record.path)  # a new id that no attempt has
     if record != _Record(record.id, os.path.realpath(home.path), _look_at(home)):
-        # The home was moved; if the disk is full, a later start updates the record.
+        # The home was moved. If the disk is full, a later server start updates the record.
         with contextlib.suppress(OSError):
             _record(home, record.id)
     return HomeIdentity(record.id)
 
 
 def make_own(home: Home) -> None:
-    """Make a copied home independent, with a new id and a new token.
+    """Make a copied home independent by giving it a new id and a new token.
 
     The pods of a copied job belong to the original home, so the copy forgets them.
     """
@@ -103,7 +103,7 @@ def make_own(home: Home) -> None:
 
 
 def own_token(home: Home) -> str:
-    """Return the token of the home. Create it on first use, readable only by the owner."""
+    """Return the home's token. On first use, create it so that only the owner can read it."""
     set_irregular_aside(str(home.token))
     try:
         if token := read_token(str(home.token)):

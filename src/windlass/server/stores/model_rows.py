@@ -1,4 +1,4 @@
-"""Database rows of models and their versions: queries, and conversion to records."""
+"""Queries the database rows of models and their versions, and converts them to records."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ JOIN checkpoints ON checkpoints.id = model_versions.checkpoint_id
 
 
 def version_row(connection: Connection, model_id: int, which: str) -> Row:
-    """Return one version of a model: by number, by alias, or the latest."""
+    """Return a model's version by number or alias, or its latest version."""
     model = find_row(connection, "model", model_id)
     parameters: dict[str, Any] = {"model_id": model["id"]}
     query = f"{VERSIONS} WHERE model_versions.model_id = :model_id"
@@ -43,7 +43,7 @@ def version_row(connection: Connection, model_id: int, which: str) -> Row:
 
 
 def insert_version(connection: Connection, columns: Mapping[str, Any]) -> int:
-    """Insert a version of a model with the next number, and return the id of the version."""
+    """Insert a model version under the next number, and return the version's id."""
     number = connection.value(
         "UPDATE models SET last_version = last_version + 1 WHERE id = :model_id"
         " RETURNING last_version",
@@ -59,7 +59,7 @@ def insert_version(connection: Connection, columns: Mapping[str, Any]) -> int:
 
 
 def model_records(connection: Connection, rows: Sequence[Row]) -> list[ModelRecord]:
-    """Convert rows to records of models, with their number of versions and their aliases."""
+    """Convert rows to model records, including the number of versions and the aliases."""
     projects = project_paths(connection, {row["project_id"] for row in rows})
     conditions = Conditions()
     conditions.one_of("model_id", [row["id"] for row in rows] or [-1])
@@ -97,7 +97,7 @@ def model_records(connection: Connection, rows: Sequence[Row]) -> list[ModelReco
 
 
 def version_records(connection: Connection, rows: Sequence[Row]) -> list[ModelVersionRecord]:
-    """Convert rows to records of model versions, with their aliases."""
+    """Convert rows to records of model versions, including their aliases."""
     conditions = Conditions()
     conditions.one_of("model_id", sorted({row["model_id"] for row in rows}) or [-1])
     aliases: dict[tuple[int, int], list[str]] = {}

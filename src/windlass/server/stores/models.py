@@ -1,7 +1,7 @@
-"""Models in the database. Their versions are numbered from 1, and an alias names one version.
+"""Models in the database. A model's versions are numbered from 1, and an alias names one version.
 
-One SQL statement takes the next version number. So if two clients register a version at the same
-time, the versions get different numbers.
+A single SQL statement takes the next version number, so two versions that clients register at the
+same time get different numbers.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from windlass.server.stores.model_rows import (
     version_row,
 )
 
-USE = "model version"  # the kind of a row in `checkpoint_uses` that a model version owns
+USE = "model version"  # the kind of rows in `checkpoint_uses` that belong to a model version
 _LARGEST_METADATA = 64 << 10
 
 _encode = msgspec.json.encode
@@ -63,7 +63,7 @@ class ModelStore:
     # -- models -----------------------------------------------------------------------
 
     async def create(self, request: CreateModel) -> ModelRecord:
-        """Create a model. A repeated request with the same key returns the existing model."""
+        """Create a model. If the request's key already exists, return the existing model."""
         names.check(proper_flaw(request.name, "model"))
         labels = valid_labels(request.labels)
 
@@ -103,7 +103,7 @@ class ModelStore:
         )
 
     async def change(self, model_id: int, request: ChangeModel) -> ModelRecord:
-        """Change the attributes of a model, or move it to another project."""
+        """Change a model's attributes, or move the model to another project."""
 
         def change(connection: Connection) -> ModelRecord:
             row = find_row(connection, "model", model_id)
@@ -127,9 +127,9 @@ class ModelStore:
         return await self._db.awrite(change)
 
     async def delete(self, model_id: int) -> None:
-        """Delete a model with its versions.
+        """Delete a model and its versions.
 
-        Their checkpoints stay, and may be deleted afterwards.
+        The versions' checkpoints remain and can be deleted afterwards.
         """
 
         def change(connection: Connection) -> None:
@@ -182,7 +182,7 @@ class ModelStore:
     async def register(self, model_id: int, request: RegisterVersion) -> ModelVersionRecord:
         """Register a checkpoint as the next version of a model.
 
-        If the checkpoint is already a version of the model, return this version.
+        If the checkpoint is already a version of the model, that version is returned.
         """
         labels = valid_labels(request.labels)
         _check_version_name(request.name)
@@ -215,7 +215,7 @@ class ModelStore:
         return await self._db.awrite(change)
 
     async def version(self, model_id: int, which: str) -> ModelVersionRecord:
-        """Return one version by number, alias or `latest`."""
+        """Return a model version by its number, by an alias, or by the name `latest`."""
 
         def run(connection: Connection) -> ModelVersionRecord:
             return version_records(connection, [version_row(connection, model_id, which)])[0]
@@ -225,7 +225,7 @@ class ModelStore:
     async def change_version(
         self, model_id: int, number: int, request: ChangeVersion
     ) -> ModelVersionRecord:
-        """Change the attributes of a version."""
+        """Change a version's attributes."""
 
         def change(connection: Connection) -> ModelVersionRecord:
             row = version_row(connection, model_id, str(number))
@@ -241,7 +241,7 @@ class ModelStore:
     async def delete_version(self, model_id: int, number: int) -> None:
         """Delete a version that has no alias.
 
-        Its checkpoint stays, and may be deleted afterwards.
+        The version's checkpoint remains and can be deleted afterwards.
         """
 
         def change(connection: Connection) -> None:
@@ -268,7 +268,7 @@ class ModelStore:
     async def version_page(
         self, model_id: int, *, labels: Sequence[str], sort: str, cursor: str | None, limit: int
     ) -> VersionPage:
-        """Return a page of the versions of a model."""
+        """Return a page of a model's versions."""
         order = Order(sort, {key: f"model_versions.{key}" for key in ("id", "version", "created")})
 
         def run(connection: Connection) -> VersionPage:
@@ -288,7 +288,7 @@ class ModelStore:
     # -- aliases ----------------------------------------------------------------------
 
     async def set_alias(self, model_id: int, alias: str, number: int) -> ModelRecord:
-        """Point an alias at a version. The alias no longer points at its previous version."""
+        """Point an alias at a version instead of at its previous version, if any."""
         names.check(alias_flaw(alias), "alias: ")
 
         def change(connection: Connection) -> ModelRecord:
@@ -324,7 +324,7 @@ class ModelStore:
 def _noted(
     before: ModelRecord | ModelVersionRecord, request: ChangeModel | ChangeVersion
 ) -> dict[str, Any]:
-    """Return the columns for the labels and the metadata after a change."""
+    """Return the columns for labels and metadata after a change."""
     return {
         "labels": _encode(changed_labels(before.labels, request)),
         "metadata": _encode(
@@ -334,7 +334,7 @@ def _noted(
 
 
 def _changed(metadata: dict[str, Any], put: dict[str, Any], gone: Sequence[str]) -> dict[str, Any]:
-    """Return metadata after a change that sets some entries and removes others."""
+    """Return metadata after setting some entries and removing others."""
     flaws = [f"metadata: {flaw}" for name in put if (flaw := name_flaw(name))]
     if flaws:
         raise InvalidArgument.of(flaws)

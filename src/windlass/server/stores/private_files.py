@@ -1,6 +1,6 @@
-"""Private files, which keep the secrets of a trial readable only by the owner of the home.
+"""Private files, which keep a trial's secrets readable only by the home's owner.
 
-The server deletes the file at the end of the trial. No other record contains the secret values.
+The server deletes a trial's file when the trial ends. No other record contains the secret values.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from windlass.worker.common.atomic_files import write_bytes
 
 
 class PrivateFiles:
-    """The private files of all unfinished trials, by the uid of the trial.
+    """The private files of all unfinished trials, by trial uid.
 
     >>> import tempfile
     >>> files = PrivateFiles(Path(tempfile.mkdtemp()))
@@ -36,7 +36,7 @@ class PrivateFiles:
         return self._root / uid
 
     def keep(self, uids: Sequence[str], private: Private) -> None:
-        """Write the file of each trial durably, before the trial is stored."""
+        """Write each trial's file durably, before the trial is stored."""
         content = msgspec.json.encode(private)
         digest = hashlib.sha256(content).digest()
         for uid in uids:
@@ -49,14 +49,14 @@ class PrivateFiles:
         self.path(uid).unlink(missing_ok=True)
 
     def _link(self, uid: str) -> bool:
-        """Hard-link the newest file to the name of another trial.
+        """Hard-link the newest private file under the name of a second trial's file.
 
-        The caller knows that both are equal.
+        The caller ensures that both trials have equal private data.
         """
         try:
             os.link(f"{self._root}/{self._newest}", f"{self._root}/{uid}")
         except OSError:
-            return False  # the other trial has ended, or the file system has no hard links
+            return False  # the first trial has ended, or the file system has no hard links
         return True
 
     def sweep(self, living: Container[str]) -> None:

@@ -1,4 +1,4 @@
-"""Templates in the database. The package `authoring` defines the valid fields of a template."""
+"""Templates in the database. The package `authoring` defines a template's valid fields."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TemplateStore:
         self._db = database
 
     async def create(self, request: CreateTemplate) -> TemplateRecord:
-        """Create a template. A repeated request with the same key returns the existing template."""
+        """Create a template. If the request's key already exists, return the existing template."""
         names.check(proper_flaw(request.name, "template"))
         fields = _encoded(request.fields)
 
@@ -62,7 +62,7 @@ class TemplateStore:
         )
 
     async def change(self, template_id: int, request: ChangeTemplate) -> TemplateRecord:
-        """Change the name or the fields of a template."""
+        """Change a template's name or fields."""
 
         def change(connection: Connection) -> TemplateRecord:
             row = find_row(connection, "template", template_id)
@@ -78,7 +78,7 @@ class TemplateStore:
         return await self._db.awrite(change)
 
     async def delete(self, template_id: int) -> None:
-        """Delete a template, if it exists. Trials that used the template do not change."""
+        """Delete a template if it exists. Trials that used it do not change."""
         parameters = {"id": as_id(template_id)}
         await self._db.awrite(
             lambda connection: connection.run("DELETE FROM templates WHERE id = :id", parameters)

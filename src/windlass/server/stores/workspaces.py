@@ -1,4 +1,4 @@
-"""Workspaces and projects in the database: create, change, list, and delete empty ones."""
+"""Workspaces and projects in the database. Only empty ones can be deleted."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class WorkspaceStore:
     """Creates, changes and lists workspaces and projects."""
 
     def __init__(self, database: Database, on_rename: Callable[[], None] = lambda: None) -> None:
-        """Create the store. The writer thread calls `on_rename` when names of projects change."""
+        """Create the store. The writer thread calls `on_rename` when project names change."""
         self._db = database
         self._on_rename = on_rename
 
@@ -53,7 +53,7 @@ class WorkspaceStore:
     async def create_workspace(self, request: CreateWorkspace) -> WorkspaceRecord:
         """Create a workspace.
 
-        A repeated request with the same key returns the existing workspace.
+        If the request's key already exists, the existing workspace is returned.
         """
         names.check(proper_flaw(request.name, "workspace"))
 
@@ -87,7 +87,7 @@ class WorkspaceStore:
     async def change_workspace(
         self, workspace_id: int, request: ChangeWorkspace
     ) -> WorkspaceRecord:
-        """Change the attributes of a workspace."""
+        """Change a workspace's attributes."""
 
         def change(connection: Connection) -> WorkspaceRecord:
             before = _find_workspace(connection, workspace_id)
@@ -103,7 +103,7 @@ class WorkspaceStore:
         return await self._db.awrite(change, lambda _: self._on_rename())
 
     async def delete_workspace(self, workspace_id: int) -> None:
-        """Delete an empty workspace, if it exists."""
+        """Delete an empty workspace if it exists."""
 
         def change(connection: Connection) -> None:
             try:
@@ -142,7 +142,7 @@ class WorkspaceStore:
     # -- projects ---------------------------------------------------------------------
 
     async def create_project(self, request: CreateProject) -> ProjectRecord:
-        """Create a project. A repeated request with the same key returns the existing project."""
+        """Create a project. If the request's key already exists, return the existing project."""
         names.check(proper_flaw(request.name, "project"))
 
         def change(connection: Connection) -> ProjectRecord:
@@ -169,7 +169,7 @@ class WorkspaceStore:
         return await self._db.aread(lambda connection: _find_project(connection, which))
 
     async def change_project(self, project_id: int, request: ChangeProject) -> ProjectRecord:
-        """Change the attributes of a project, or move it to another workspace."""
+        """Change a project's attributes, or move the project to another workspace."""
 
         def change(connection: Connection) -> ProjectRecord:
             before = _find_project(connection, project_id)
@@ -194,7 +194,7 @@ class WorkspaceStore:
         return await self._db.awrite(change, lambda _: self._on_rename())
 
     async def delete_project(self, project_id: int) -> None:
-        """Delete an empty project, if it exists."""
+        """Delete an empty project if it exists."""
 
         def change(connection: Connection) -> None:
             try:
@@ -293,7 +293,7 @@ def _projects(connection: Connection, rows: Sequence[Row]) -> list[ProjectRecord
 
 
 def _counts(connection: Connection, table: str, column: str, rows: Sequence[Row]) -> dict[int, int]:
-    """Return how many rows of a table belong to each row of another table."""
+    """Return how many rows of a table belong to each of the given rows."""
     conditions = Conditions()
     conditions.one_of(column, [row["id"] for row in rows] or [-1])
     query = (

@@ -1,4 +1,4 @@
-"""Tokens of agents. A token gives access only to the agent endpoints of one trial."""
+"""Tokens for agents. Such a token gives access only to one trial's agent endpoints."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import hmac
 
 from windlass.model.requests import API
 
-AGENTS = f"{API}/agents/"  # path prefix of agent endpoints; the uid of the trial follows
+AGENTS = f"{API}/agents/"  # path prefix of agent endpoints; the trial's uid follows
 
 
 def agent_token(secret: str, uid: str) -> str:
-    """Return the token for the agents of one trial, derived from the server's token.
+    """Return the token for one trial's agents, derived from the server's token `secret`.
 
     >>> agent_token("hush", "c0ffee") == agent_token("hush", "decade")
     False

@@ -1,4 +1,4 @@
-"""Authentication of requests: checks host, origin, token and version before anything else."""
+"""Authenticates requests: checks host, origin, token and version before anything else."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ _LONGEST_CHALLENGE = 100
 
 
 class TokenAuthenticator:
-    """Accepts requests with the server's token. Agents need the token of their trial instead."""
+    """Accepts requests that contain the server's token. Agents need their trial's token instead."""
 
     def __init__(self, token: str) -> None:
         self._token = token
         self._expected = f"Bearer {token}".encode()
 
     def check(self, path: str, headers: Headers, /) -> None:
-        """Raise `Refused` unless the request has the token that its path requires."""
+        """Raise `Refused` unless the request contains the token that its path requires."""
         expected = self._expected_for(path)
         if hmac.compare_digest(headers.get(b"authorization", b""), expected):
             return
@@ -67,9 +67,9 @@ class TokenAuthenticator:
         return prove(self._token, challenge)
 
     def _expected_for(self, path: str) -> bytes:
-        """Return the expected `Authorization` header.
+        """Return the expected value of the `Authorization` header.
 
-        Agent endpoints need the token of their trial.
+        Agent endpoints need their trial's token.
         """
         if not path.startswith(AGENTS):
             return self._expected
@@ -78,11 +78,11 @@ class TokenAuthenticator:
 
 
 class Guard:
-    """An ASGI application that forwards only permitted requests to another ASGI application.
+    """An ASGI application that forwards only permitted requests to the ASGI application `app`.
 
-    The `Origin` check refuses requests from pages of other sites in a browser. The `Host` check
-    refuses host names that an attacker has pointed at this machine. The authenticator refuses
-    requests without valid credentials.
+    The `Origin` check refuses browser requests from other sites' pages. The `Host` check refuses
+    host names that an attacker has pointed at this machine. The authenticator refuses requests that
+    have no valid credentials.
     """
 
     def __init__(
@@ -113,9 +113,9 @@ class Guard:
             await self._app(scope, receive, send)
 
     def _own_headers(self, path: str, headers: Headers) -> list[tuple[bytes, bytes]]:
-        """Return the headers of every response.
+        """Return the headers that every response gets.
 
-        If the client asks for it, add a proof of the token.
+        If the client asks for it, they include a proof that the server knows its token.
         """
         own = [*_OWN_HEADERS]
         challenge = headers.get(_CHALLENGE)
@@ -143,9 +143,9 @@ def _forbidden(message: str) -> Refused:
 
 
 def _check_level(headers: Headers) -> None:
-    """Refuse a client with an incompatible API level.
+    """Refuse a client whose API level is incompatible.
 
-    A client without a level, such as curl, may pass.
+    A client that states no level, such as curl, is accepted.
     """
     header = headers.get(_LEVEL)
     version = headers.get(_VERSION, b"").decode("latin-1")[:40]

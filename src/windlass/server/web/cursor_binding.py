@@ -1,8 +1,8 @@
-"""Binds a cursor to the query that returned it, with the same list, filters and order.
+"""Binds a cursor to its query, so that it is valid only for the same list, filters and order.
 
-A bound cursor starts with a hash of its query. The position in the list follows. With other
-filters, the same position could skip rows that the client has never seen, so such a cursor is
-refused.
+A bound cursor consists of a hash of its query and the position in the list. In a query that has
+different filters, the same position could skip rows that the client has never seen, so the cursor
+is refused there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FREE = ("cursor", "limit")  # the page size may change from page to page
 
 
 def hash_query(path: str, query: Mapping[str, Any]) -> str:
-    """Return a hash of a query: of its path and all parameters except cursor and limit.
+    """Return a hash of a query's path and of all its parameters except cursor and limit.
 
     >>> hash_query("/trials", {"state": "FAILED", "limit": 5})
     'po-K20C2'
@@ -31,12 +31,12 @@ def hash_query(path: str, query: Mapping[str, Any]) -> str:
 
 
 def bind(cursor: str, mark: str) -> str:
-    """Return a cursor that starts with the hash of its query."""
+    """Return the cursor, prefixed with its query's hash."""
     return f"{mark}.{cursor}"
 
 
 def unbind(cursor: str, mark: str) -> str:
-    """Return a cursor without the hash. Raise an error if the cursor belongs to another query."""
+    """Remove the hash from a cursor. Raise an error if the cursor belongs to a different query."""
     parts = _BOUND.fullmatch(cursor)
     if parts is None:
         raise InvalidArgument(

@@ -1,7 +1,7 @@
-"""Lets a client see the response to a request whose body the server did not read completely.
+"""Ensures that a client sees the response even if the server did not read the whole request body.
 
-If the server closes a connection while bytes still arrive, the kernel resets the connection. A
-client that is still sending then never sees the response. So the server first reads and discards
+If the server closes a connection while bytes still arrive, the kernel resets the connection, and a
+client that is still sending never sees the response. The server therefore first reads and discards
 the rest of the body.
 """
 
@@ -12,19 +12,19 @@ import time
 
 from windlass.server.web.base import Headers, Message, Receive, Send
 
-_SILENCE = 5.0  # seconds without a byte after which the connection is closed
-_LONGEST = 30.0  # seconds for which a client may continue to send a refused body
+_SILENCE = 5.0  # seconds without data after which the connection is closed
+_LONGEST = 30.0  # seconds for which a client may keep sending a refused body
 
 
 def has_body(headers: Headers) -> bool:
-    """Return whether the headers of a request announce a body."""
+    """Return whether a request's headers announce a body."""
     return headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
 
 
 class Exchange:
-    """A request with a body, and its response.
+    """A request that has a body, and its response.
 
-    The response ends only after the request has ended.
+    The response is completed only after the whole request has been read.
     """
 
     def __init__(self, receive: Receive, send: Send) -> None:

@@ -1,4 +1,4 @@
-"""Converts exceptions to HTTP responses, with a status code and `{code, message, hint}`."""
+"""Converts exceptions to HTTP responses that have a status code and `{code, message, hint}`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SEE_TYPES = "See the types of requests: GET /api/v1/schema/openapi.json"
 
 
 def answer_to(error: Exception, home: Path) -> Answer:
-    """Return the response to a request whose handler raised this error."""
+    """Return the response for a request whose handler raised this error."""
     if isinstance(error, Refused):
         return Answer(msgspec.json.encode(error.fault), error.status, headers=error.headers)
     fault = to_fault(error, home)
@@ -39,7 +39,7 @@ def answer_to(error: Exception, home: Path) -> Answer:
 
 
 def to_fault(error: Exception, home: Path) -> Fault:
-    """Convert an exception to the error object that the client gets."""
+    """Convert an exception to the error object that is sent to the client."""
     if isinstance(error, MissingBlobs):
         return Fault(code=error.code, message=error.message, missing=error.missing)
     if isinstance(error, WindlassError):
@@ -73,7 +73,7 @@ def to_fault(error: Exception, home: Path) -> Fault:
 
 
 def _validation_text(error: msgspec.ValidationError) -> str:
-    """Rewrite an error message of msgspec about `$.limit` as `limit: Expected `int` >= 1`."""
+    """Rewrite a msgspec error message about `$.limit` as `limit: Expected `int` >= 1`."""
     what, _, where = str(error).partition(" - at `$")
     field = where.rstrip("`").lstrip(".")
     return f"{field}: {what}" if field else what

@@ -1,6 +1,6 @@
-"""HTTP connections: uvicorn's protocol, with limits for clients that are not authenticated.
+"""HTTP connections, which add limits for unauthenticated clients to uvicorn's protocol.
 
-The limits apply to time, memory and the number of connections.
+The limits concern time, memory and the number of connections.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from windlass.version import __version__
 LARGEST_HEAD = 64 * 1024
 MOST_HEADERS = 100
 _CAUTIOUS_PIECE = 1024
-# Bytes of a response to buffer for a slow client, in addition to the kernel's buffer.
+# The response bytes to buffer for a slow client, in addition to the kernel's buffer.
 _BUFFER = 32 * 1024
 
 
 class Connection(HttpToolsProtocol):
-    """An HTTP connection, which is closed if a request head is too long or arrives too slowly.
+    """An HTTP connection that is closed if a request head is too long or arrives too slowly.
 
-    The token is in the request head. Until the head is complete, any process on this machine may be
-    the sender, and all bytes stay in memory. The size limit also applies to bytes after the last
-    piece of a body.
+    The token is in the request head. Until the head is complete, the sender may be any process that
+    can reach the server, and all bytes stay in memory. The size limit also applies to bytes after
+    the last piece of a body.
     """
 
     def __init__(self, *, open_connections: OpenConnections, **settings: Any) -> None:
@@ -40,8 +40,8 @@ class Connection(HttpToolsProtocol):
         self._is_trusted = False
         self._is_admitted = False
         self._timer: asyncio.TimerHandle | None = None
-        self._held = b""  # received bytes that are not parsed yet
-        self._unanswered = 0  # bytes received since the parser completed the last part of a message
+        self._held = b""  # bytes that were received but not parsed yet
+        self._unanswered = 0  # bytes received since the parser last completed a part of a message
         self._flaw = ""  # why the parser was interrupted
 
     @property
@@ -53,7 +53,7 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         transport.set_write_buffer_limits(high=_BUFFER)
-        # Trust a client of the Unix socket, because only the owner of the home can open it.
+        # Trust clients of the Unix socket, because only the home's owner can open it.
         self._is_trusted = transport.get_extra_info("socket").family == socket.AF_UNIX
         self._open_connections.add(self, is_trusted=self._is_trusted)
         self._limit(self._open_connections.head_seconds)
@@ -73,8 +73,8 @@ class Connection(HttpToolsProtocol):
     def _parse(self) -> None:
         """Parse the received bytes.
 
-        The bytes of an unauthenticated client are parsed in small pieces, one request at a time.
-        They may contain thousands of requests, and a parsed request takes far more memory than its
+        An unauthenticated client's bytes are parsed in small pieces, one request at a time, because
+        they may contain thousands of requests, and a parsed request takes far more memory than its
         bytes.
         """
         data, self._held = self._held, b""
@@ -153,7 +153,7 @@ class Connection(HttpToolsProtocol):
             self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer an invalid HTTP request with an error, and close the connection."""
+        """Answer an invalid HTTP request with an error and close the connection."""
         self._refuse("400 Bad Request", self._flaw or msg)
         self.transport.close()
 

@@ -1,4 +1,4 @@
-"""Labels in a query, as plain text for a single label or as a JSON list."""
+"""Labels in a query: plain text for a single label, or a JSON list."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LabelText = Annotated[str, msgspec.Meta(max_length=50_000)] | None
 def read_labels(text: str | None) -> tuple[str, ...]:
     """Parse the labels in a query.
 
-    A label may contain any character, even a comma, so several labels are a JSON list.
+    A label may contain any character, even a comma, so several labels are written as a JSON list.
 
     >>> read_labels("baseline"), read_labels('["baseline", "a, b"]'), read_labels(None)
     (('baseline',), ('baseline', 'a, b'), ())

@@ -1,9 +1,9 @@
-"""The address on which a server listens, which is loopback unless the environment sets another.
+"""The server's listen address, which is loopback unless the environment sets another address.
 
-With `WINDLASS_LISTEN=0.0.0.0:8080`, other machines can reach the server. `WINDLASS_NAMES` lists the
-host names that they use for it, separated by commas. The server refuses requests for other host
-names. This protects against a web page whose own host name was pointed at this address (DNS
-rebinding).
+With `WINDLASS_LISTEN=0.0.0.0:8080`, other machines can reach the server. `WINDLASS_NAMES` is a
+comma-separated list of the host names that they use for the server. The server refuses requests for
+any other host name. This protects against a web page whose own host name was pointed at this
+address (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 from windlass.model.errors import InvalidArgument
 
 LISTEN, NAMES = "WINDLASS_LISTEN", "WINDLASS_NAMES"
-BACKLOG = 1024  # connections that may wait in the kernel to be accepted
+BACKLOG = 1024  # connections that may wait in the kernel for acceptance
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 _EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 -- the wildcard addresses
 
@@ -30,11 +30,11 @@ class Listening(NamedTuple):
 
     @property
     def hosts(self) -> frozenset[str]:
-        """The host names that requests may contain."""
+        """The host names that requests may use."""
         return LOOPBACK | set(self.names)
 
     def urls(self, port: int) -> tuple[str, ...]:
-        """Return the URLs for other machines. The result is empty on loopback.
+        """Return the URLs that other machines can use, or an empty tuple on loopback.
 
         >>> Listening("::", 8080, ("lab", "2001:db8::7")).urls(8080)
         ('http://lab:8080', 'http://[2001:db8::7]:8080')
@@ -42,7 +42,7 @@ class Listening(NamedTuple):
         return tuple(_url(name, port) for name in self.names if name not in _EVERYWHERE)
 
     def own_url(self, port: int) -> str:
-        """Return the URL for programs on the same machine.
+        """Return the URL that programs on the same machine can use.
 
         >>> Listening("0.0.0.0", 8080).own_url(8080), Listening("10.0.0.7", 8080).own_url(8080)
         ('http://127.0.0.1:8080', 'http://10.0.0.7:8080')
@@ -62,7 +62,7 @@ class Listening(NamedTuple):
                 f"The server cannot listen at {self.host}:{self.port}: {error.strerror}.",
                 hint=f"Another program may use this port. Set {LISTEN} to another address.",
             ) from error
-        # Accepted connections inherit TCP_NODELAY. Without it, each response on a reused connection
+        # Accepted connections inherit TCP_NODELAY. Without it, any response on a reused connection
         # may be 40 ms late.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listener

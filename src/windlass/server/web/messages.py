@@ -1,4 +1,4 @@
-"""Requests and responses over ASGI, with size limits for requests and streams for responses."""
+"""Requests and responses over ASGI, including size limits for requests and streamed responses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PING = 10.0  # seconds without an event before a stream sends a keep-alive
 OCTETS = "application/octet-stream"
 _PIECE = 1 << 20
 _SLICE = 32 * 1024
-_SMALL = 4 * 1024  # bytes; a smaller rest is sent without waiting for other responses
+_SMALL = 4 * 1024  # bytes; a smaller remainder is sent without waiting for other responses
 
 
 class Refused(Exception):
@@ -31,7 +31,7 @@ class Refused(Exception):
 
 
 class Answer(NamedTuple):
-    """A response, whose body is bytes or a stream of bytes."""
+    """A response whose body is bytes or a stream of bytes."""
 
     body: bytes | AsyncGenerator[bytes, None]
     status: int = 200
@@ -40,7 +40,7 @@ class Answer(NamedTuple):
 
 
 class Request:
-    """A request, with access to its headers and its body."""
+    """An HTTP request, which gives access to its headers and body."""
 
     def __init__(self, scope: Scope, receive: Receive, largest_body: int | None) -> None:
         self._receive = receive
@@ -48,7 +48,7 @@ class Request:
         self._scope = scope
 
     def header(self, name: bytes) -> str:
-        """Return the value of a header, or an empty text. `name` is in lower case."""
+        """Return the value of a header, or "" if it is missing. `name` must be in lower case."""
         for key, value in self._scope["headers"]:
             if key == name:
                 return str(value.decode("latin-1"))
@@ -83,7 +83,7 @@ class Request:
 def _too_large(largest: int) -> Refused:
     text = f"The request is larger than {format_size(largest)}, which is the limit."
     fault = Fault(code="invalid_argument", message=text, hint="Send less data at once.")
-    # "close" stops a client that continues to send.
+    # "close" stops a client that would keep sending.
     return Refused(413, fault, {"Connection": "close"})
 
 
@@ -94,7 +94,7 @@ def event(name: str, data: bytes, identity: str = "") -> bytes:
 
 
 def file_answer(open_file: Callable[[], BinaryIO]) -> Answer:
-    """Return a response with the content of a file.
+    """Return a response that contains a file's content.
 
     A large file is read in pieces to save memory.
     """
@@ -112,7 +112,7 @@ async def _pieces(open_file: Callable[[], BinaryIO], size: int) -> AsyncGenerato
         while size > 0:
             piece = await asyncio.to_thread(file.read, min(size, _PIECE))
             if not piece:
-                # The file was truncated meanwhile; the client notices that bytes are missing.
+                # The file was truncated meanwhile. The client will notice that bytes are missing.
                 return
             size -= len(piece)
             yield piece
@@ -139,7 +139,7 @@ async def send_answer(
 
 
 class _Body:
-    """Sends a response body in slices, so that memory holds only one slice for a slow client.
+    """Sends a response body in slices, so that memory holds only one slice per slow client.
 
     The lock allows one slice per iteration of the event loop. Without the lock, fifty fast clients
     would delay all other requests, because copying a slice into the kernel takes up to a
@@ -161,10 +161,10 @@ class _Body:
         await self._send({"type": "http.response.body", "body": b""})
 
     async def _send_slices(self, piece: bytes) -> bytes:
-        """Send a piece in slices, except for a small rest. Return the rest."""
+        """Send a piece in slices, except for a small remainder, and return the remainder."""
         sent = 0
         while len(piece) - sent > _SMALL:
-            await self._send(_part(b""))  # wait for a slow client here, before taking the lock
+            await self._send(_part(b""))  # wait for a slow client before taking the lock
             async with self._large_sends:
                 await self._send(_part(piece[sent : sent + _SLICE]))
                 await asyncio.sleep(0)

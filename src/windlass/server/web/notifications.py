@@ -1,4 +1,4 @@
-"""Notifications that wake streams. Threads of the controller publish them to the event loop."""
+"""Notifications that wake streams. The controller's threads publish them to the event loop."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections import defaultdict
 
 Topic = int | tuple[str, int]  # an int is the id of a trial
 
-QUEUE: Topic = -1  # the topic for changes of the queue
+QUEUE: Topic = -1  # the topic for changes to the queue
 
 
 def experiment_topic(experiment_id: int) -> Topic:
-    """Return the topic of an experiment and all of its trials."""
+    """Return the topic for an experiment and all of its trials."""
     return ("experiment", experiment_id)
 
 
 class News(asyncio.Event):
-    """An event that every notification sets and its reader clears.
+    """An event that is set by every notification and cleared by its reader.
 
     For the topic of an experiment, it also collects the ids of changed trials until `take` is
     called.
@@ -27,13 +27,13 @@ class News(asyncio.Event):
         self._changed: dict[int, None] = {}
 
     def add(self, trial_id: int | None) -> None:
-        """Record a notification. `trial_id` is the changed trial, if there is one."""
+        """Record a notification. `trial_id` is the id of the changed trial, if any."""
         if trial_id is not None:
             self._changed[trial_id] = None
         self.set()
 
     def take(self) -> list[int]:
-        """Return the trials that changed since the last call, and clear the event."""
+        """Return the ids of trials that changed since the last call, and clear the event."""
         self.clear()
         taken, self._changed = list(self._changed), {}
         return taken
@@ -42,8 +42,8 @@ class News(asyncio.Event):
 class Hub:
     """Wakes streams when their trial or experiment has changed.
 
-    `publish` may be called from any thread. A subscription is an event that every notification sets
-    and its reader clears.
+    `publish` may be called from any thread. A subscription is an event that is set by every
+    notification and cleared by its reader.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -52,12 +52,12 @@ class Hub:
         self.is_closing = False
 
     def publish(self, topic: Topic, trial_id: int | None = None) -> None:
-        """Notify all subscribers of a topic. For an experiment, `trial_id` is the changed trial."""
+        """Notify a topic's subscribers. For an experiment, `trial_id` is the changed trial's id."""
         if topic in self._waiting and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._wake, topic, trial_id)
 
     def subscribe(self, *topics: Topic) -> News:
-        """Return an event that every notification of these topics sets."""
+        """Return an event that is set by every notification on these topics."""
         event = News()
         for topic in topics:
             self._waiting[topic].add(event)

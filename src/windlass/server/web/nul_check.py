@@ -10,13 +10,13 @@ import msgspec
 
 from windlass.model.errors import InvalidArgument
 
-# JSON can contain NUL only as this escape sequence. After an odd number of backslashes, the same
-# letters are ordinary text.
+# JSON can contain NUL only as this escape sequence. If an odd number of backslashes precedes it,
+# the same characters are ordinary text.
 _ESCAPED_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
 
 def check_parameters(parameters: dict[str, str]) -> None:
-    """Raise InvalidArgument if a parameter of a path or a query contains a NUL character.
+    """Raise InvalidArgument if a path or query parameter contains a NUL character.
 
     >>> check_parameters({"search": "nan\\0"})
     Traceback (most recent call last):
@@ -42,12 +42,12 @@ def check_body(body: bytes) -> None:
         try:
             document = msgspec.json.decode(body)
         except msgspec.DecodeError:
-            return  # not valid JSON, which the decoder of the route reports
+            return  # the JSON is invalid, and the route's decoder will report that
         raise _nul_at(_path_to_nul(document) or "")
 
 
 def _path_to_nul(value: Any) -> str | None:
-    """Return the path of the first text with a NUL character, or None if there is none."""
+    """Return the path to the first text that contains a NUL character, or None if there is none."""
     if isinstance(value, str):
         return "" if "\0" in value else None
     if isinstance(value, dict):

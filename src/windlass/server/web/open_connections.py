@@ -1,7 +1,8 @@
-"""Limits on open connections. Clients without a token get few connections, for a short time.
+"""Limits open connections. Clients without a token get only a few, and only for a short time.
 
-Any process that can reach the port can open a connection, and every connection takes a file
-descriptor of the server. A client is called a stranger until one of its requests was authenticated.
+Any process that can reach the port can open connections, and every connection takes one of the
+server's file descriptors. A client is called a stranger until one of its requests has been
+authenticated.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from windlass.model.requests import Fault
 from windlass.server.web.messages import Refused
 
 _MOST_STRANGERS = 512
-_RESERVED = 64  # file descriptors to reserve for files, at least
-_PER_STRANGERS = 16  # the limit of strangers divided by this is `accepted_at_once`
+_RESERVED = 64  # the fewest file descriptors to reserve for files
+_PER_STRANGERS = 16  # `accepted_at_once` is the limit on strangers divided by this number
 _log = logging.getLogger("windlass")
 
 
 class OpenConnection(Protocol):
-    """A client's connection, which the server may close."""
+    """A client's connection, as seen by the code that limits connections."""
 
     @property
     def is_idle(self) -> bool:
@@ -32,7 +33,7 @@ class OpenConnection(Protocol):
 
 
 class OpenConnections:
-    """The open connections of a server that may have `most_files` open files.
+    """The open connections of a server that may open at most `most_files` files.
 
     >>> OpenConnections(256).most_strangers, OpenConnections(256).most
     (64, 192)
@@ -45,9 +46,9 @@ class OpenConnections:
     ) -> None:
         self.most_strangers = max(min(most_files // 4, _MOST_STRANGERS), 1)
         self.most = most_files - max(most_files // 4, min(_RESERVED, most_files // 2))
-        self.head_seconds = head_seconds  # seconds for a request head to arrive
-        self.answer_seconds = answer_seconds  # seconds for the body and the response of a stranger
-        # Unauthenticated connections, oldest first.
+        self.head_seconds = head_seconds  # seconds in which a request head must arrive
+        self.answer_seconds = answer_seconds  # seconds for a stranger's request body and response
+        # The unauthenticated connections, oldest first.
         self._strangers: dict[OpenConnection, None] = {}
         self._all: set[OpenConnection] = set()
 
@@ -55,19 +56,19 @@ class OpenConnections:
     def accepted_at_once(self) -> int:
         """The number of connections to accept per iteration of the event loop.
 
-        The server needs a few iterations to authenticate the first request of a connection. The
-        limit of strangers must not be reached sooner. Otherwise, a flood of strangers would push
-        out clients with a token before their first request is authenticated.
+        The server needs a few iterations to authenticate a connection's first request. The limit on
+        strangers must not be reached sooner. Otherwise, a flood of strangers would push out clients
+        that have a token before their first request is authenticated.
         """
         return max(self.most_strangers // _PER_STRANGERS, 1)
 
     @property
     def is_any_busy(self) -> bool:
-        """Whether a request is in progress on any connection. A stream is such a request."""
+        """Whether a request, such as a stream, is in progress on any connection."""
         return any(not connection.is_idle for connection in self._all)
 
     def add(self, connection: OpenConnection, *, is_trusted: bool) -> None:
-        """Add a new connection. If there are too many strangers, close the oldest of them."""
+        """Add a new connection. If there are too many strangers, close the oldest stranger."""
         self._all.add(connection)
         if is_trusted:
             return
@@ -83,7 +84,7 @@ class OpenConnections:
         self._strangers.pop(connection, None)
 
     def admit(self, connection: OpenConnection) -> None:
-        """Mark a connection as authenticated. Raise `Refused` if there are too many."""
+        """Mark a connection as authenticated. Raise `Refused` if too many are open."""
         self._strangers.pop(connection, None)
         if len(self._all) > self.most:
             self._drop_idle(self._all - self._strangers.keys() - {connection})
@@ -99,7 +100,7 @@ class OpenConnections:
     def handle_loop_error(
         self, loop: asyncio.AbstractEventLoop, context: dict[str, Any], /
     ) -> None:
-        """Log an error of the event loop. If file descriptors run out, close idle connections."""
+        """Log an event loop error. If file descriptors run out, close idle connections."""
         if "socket" in context and isinstance(context.get("exception"), OSError):
             _log.error("a connection cannot be accepted: %s", context["exception"])
             self._drop_idle(self._all)

@@ -1,4 +1,4 @@
-"""Builds the OpenAPI document from the signatures of the routes, when a client requests it."""
+"""Builds the OpenAPI document from the routes' signatures when a client requests it."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _content(route: Route, schema_by_type: dict[str, Any]) -> dict[str, Any]:
 
 
 def _answer_type(route: Route) -> Any:
-    """Return the type of a JSON response, or None for bytes and streams."""
+    """Return the type of a route's JSON response, or None for bytes and streams."""
     kind = route.hints["return"]
     if kind is Answer:
         return None
@@ -86,7 +86,7 @@ def _answer_type(route: Route) -> Any:
 
 
 def _is_either(route: Route) -> bool:
-    """Return whether a route answers with JSON or a stream, whichever the client accepts."""
+    """Return whether a route answers with either JSON or a stream, as the client prefers."""
     return Answer in getattr(route.hints["return"], "__args__", ())
 
 

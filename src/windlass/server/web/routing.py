@@ -1,10 +1,10 @@
 """Routes, which call handler functions. A handler's signature defines the request and the response.
 
-The arguments of a handler come from several sources. Placeholders of the path give the parameters
-with the same names, `data` is the body, and the router passes `request` and `services`. All other
+A handler's arguments come from several sources. Placeholders in the path supply the parameters of
+the same name, `data` is the body, and the router passes `request` and `services`. All other
 parameters come from the query and are validated against their annotations. No text may contain a
-NUL character (`nul_check.py`). The return value is sent as JSON unless it is an `Answer`. A cursor
-of a list is bound to its query (`cursor_binding.py`). The OpenAPI document is built from the same
+NUL character (`nul_check.py`). The return value is sent as JSON unless it is an `Answer`. A list's
+cursor is bound to its query (`cursor_binding.py`). The OpenAPI document is built from the same
 signatures.
 """
 
@@ -33,11 +33,11 @@ _RESERVED = ("request", "services", "data", "return")
 _BLANK = re.compile(r"\{(\w+)(?::(int|path))?\}")
 _BLANKS = {None: r"[^/]+", "int": r"-?[0-9]{1,30}", "path": r".+"}
 _LARGEST_BODY = 1 << 20
-_ODD = re.compile(r"[\udc80-\udcff]")  # an invalid UTF-8 byte, as decoded with `surrogateescape`
+_ODD = re.compile(r"[\udc80-\udcff]")  # an invalid UTF-8 byte as decoded with `surrogateescape`
 
 
 class Route:
-    """A route: a method, a path with placeholders, and a handler function."""
+    """A route: a method, a path that may contain placeholders, and a handler function."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Route:
         frees_space: bool = False,
     ) -> None:
         self.method = method
-        # Some requests that only read need a body, so they use POST.
+        # Some requests that only read use POST, because they need a body.
         self.is_read = method == "GET" if is_read is None else is_read
         self.path = _BLANK.sub(r"{\1}", path)
         self.handler = handler
@@ -66,12 +66,12 @@ class Route:
         self.body: Any = self.hints.get("data")
         self.query = _query_type(handler, self.hints, self.blanks)
         self._takes = set(self.hints)
-        # Cursors of logs are not bound, because a client that follows a log may change the other
+        # Log cursors are not bound, because a client that follows a log may change its other
         # parameters.
         is_list = "cursor" in self.hints and hasattr(self.hints.get("return"), "next")
         self._binds_cursors = is_list and not is_log
-        # Agents may send NUL, because they send what programs wrote, and no report of an end may
-        # get lost.
+        # Agents may send NUL, because they send data that programs wrote, and no report of an
+        # attempt's end may be lost.
         self._refuses_nul = not path.startswith(AGENTS)
         self._decoder = msgspec.json.Decoder(learned(self.body)) if self.body is not None else None
         pattern = _BLANK.sub(lambda m: f"(?P<{m[1]}>{_BLANKS[m[2]]})", path)
@@ -80,7 +80,7 @@ class Route:
     async def answer(
         self, request: Request, services: Any, path: dict[str, str], query: str
     ) -> Answer:
-        """Call the handler with the arguments from a request, and return the response."""
+        """Call the handler with arguments from a request, and return the response."""
         arguments: dict[str, Any] = {
             name: int(text) if self.blanks[name] == "int" else text for name, text in path.items()
         }
@@ -113,7 +113,8 @@ class Route:
     async def _handle(self, arguments: dict[str, Any], services: Any) -> Any:
         """Call the handler.
 
-        If a deletion fails on a full disk, release the space reserve and repeat it.
+        If a request that frees space fails on a full disk, release the space reserve and repeat the
+        call.
         """
         try:
             return await self.handler(**arguments)
@@ -131,7 +132,7 @@ class Match(NamedTuple):
 
 
 class Routes:
-    """All routes. A path without placeholders is found by a dictionary lookup."""
+    """All routes. Paths without placeholders are found by a dictionary lookup."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
         self._plain: dict[str, list[Route]] = {}
@@ -145,8 +146,8 @@ class Routes:
     def find(self, method: str, path: str) -> Match:
         """Return the route for a method and a path. Raise an error if there is none."""
         allowed = []
-        # Remove a trailing slash only if no route matches, because a name at the end of a path may
-        # end with a slash.
+        # Remove a trailing slash only if no route matches otherwise, because a name at the end of a
+        # path may itself end with a slash.
         for spelling in dict.fromkeys((path, path.rstrip("/"))):
             for route, blanks in self._candidates(spelling):
                 if route.method == method:
@@ -172,7 +173,7 @@ class Routes:
 
 
 def _query_type(handler: Handler, hints: dict[str, Any], blanks: Iterable[str]) -> Any:
-    """Return a struct type with one field for each query parameter of a handler."""
+    """Return a struct type that has one field for each of a handler's query parameters."""
     fields: list[tuple[str, Any, Any]] = []
     for name, parameter in inspect.signature(handler).parameters.items():
         if name not in _RESERVED and name not in blanks:
@@ -193,7 +194,7 @@ def _read_query(wanted: Any, parameters: dict[str, str]) -> dict[str, Any]:
 
 
 def _sayable(text: str) -> str:
-    r"""Replace invalid bytes of a text that is not UTF-8 by escapes, so that texts stay distinct.
+    r"""Escape the invalid bytes in a text that is not UTF-8, so that texts stay distinct.
 
     >>> _sayable("caf\udce9 100%"), _sayable("café 100%")
     ('caf%E9 100%25', 'café 100%')

@@ -1,4 +1,4 @@
 """The connections between agents in pods and the server.
 
-Contains the time of each agent's last contact, and tunnels to agents that cannot reach the server.
+Records when each agent last contacted the server, and opens tunnels to agents that cannot reach it.
 """

@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 from windlass.model.status import ReplicaId
 
-_MOST = 50_000  # attempts to remember; those that are silent for longest are dropped first
+_MOST = 50_000  # attempts to remember; those silent for the longest time are dropped first
 
 
 class AgentsLastSeen:
-    """Remembers when the agent of each attempt last sent a request. May be used from any thread.
+    """Remembers when each attempt's agent last sent a request. Thread-safe.
 
     >>> last_seen, first = AgentsLastSeen(clock=lambda: 12.0), ReplicaId("main", 0, 1)
     >>> last_seen.last("c0ffee", first)
@@ -25,7 +25,7 @@ class AgentsLastSeen:
         self._clock = clock
         self._most = most
         self._lock = threading.Lock()
-        # in order of contact, the newest entry last
+        # in order of contact, newest last
         self._times: dict[tuple[str, ReplicaId], float] = {}
 
     def note(self, uid: str, replica: ReplicaId) -> None:
@@ -37,10 +37,10 @@ class AgentsLastSeen:
                 del self._times[next(iter(self._times))]
 
     def last(self, uid: str, replica: ReplicaId) -> float | None:
-        """Return when the agent last sent a request, or None if it never did."""
+        """Return when an attempt's agent last sent a request, or None if it never did."""
         with self._lock:
             return self._times.get((uid, replica))
 
 
 AGENTS_LAST_SEEN = AgentsLastSeen()
-"""The last requests that the server of this process received."""
+"""The times of the agents' last requests to the server in this process."""

@@ -1,8 +1,8 @@
-"""Port forwarding, by which agents in pods talk to a server that they cannot reach.
+"""Port forwarding, which lets agents in pods talk to a server that they cannot reach.
 
-The server opens connections to a port in the pod through the Kubernetes API, and connects each of
-them to its own HTTP port. The agent then sends requests as if it had opened the connection itself.
-One thread serves the connections of all pods.
+Through the Kubernetes API, the server opens connections to a port in the pod and joins each of them
+to its own HTTP port. The agent then sends requests as if it had opened the connection itself. One
+thread serves the connections to all pods.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from windlass.runtimes.kubernetes.objects.manifests import AGENT_PORT
 GREETING = "WINDLASS-TUNNEL/1 {token}\n"  # tells the agent which job a connection belongs to
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 _PROTOCOL = "v4.channel.k8s.io"
-_DATA, _ERRORS = 0, 1  # the first byte of each message names one of these channels
+_DATA, _ERRORS = 0, 1  # each message starts with one of these channel numbers
 _PIECE = 64 << 10
 _LARGEST_MESSAGE = 64 << 20
 _PULSE = 30.0  # seconds between keep-alive messages, because networks drop idle connections
@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Way(msgspec.Struct, frozen=True):
-    """The parameters for connections to the agent of one pod."""
+    """The parameters for connections to one pod's agent."""
 
     connection: Connection
     namespace: str
@@ -47,8 +47,8 @@ class _Way(msgspec.Struct, frozen=True):
 class Tunnels:
     """Keeps a few connections open to each pod that was passed to `keep`.
 
-    Bytes of each connection are copied to and from the server at `url`. All methods may be called
-    from any thread.
+    The bytes of each connection are copied to and from the server at `url`. All methods may be
+    called from any thread.
     """
 
     def __init__(self, url: Callable[[], str], count: int = 4) -> None:
@@ -57,17 +57,17 @@ class Tunnels:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        # The tasks by pod uid. Only the thread of the event loop uses this dict.
+        # The tasks by pod uid. Only the event loop's thread uses this dict.
         self._tasks: dict[str, list[asyncio.Task[None]]] = {}
         self._wanted: set[str] = set()
         self._session: Any = None
-        # The newest connection with its TLS settings.
+        # The newest connection and its TLS settings.
         self._trust: tuple[Connection, ssl.SSLContext | bool] | None = None
 
     def keep(
         self, pod_uid: str, connection: Connection, namespace: str, name: str, token: str
     ) -> None:
-        """Open connections to a pod, and keep them open until `drop` is called."""
+        """Open connections to a pod and keep them open until `drop` is called."""
         with self._lock:
             if pod_uid in self._wanted:
                 return
@@ -87,7 +87,7 @@ class Tunnels:
             loop.call_soon_threadsafe(self._cease, pod_uid)
 
     def drop_all(self) -> None:
-        """Close the connections to all pods, until `keep` is called again."""
+        """Close the connections to all pods. Call `keep` to open connections to a pod again."""
         with self._lock:
             wanted = list(self._wanted)
         for pod_uid in wanted:
@@ -133,13 +133,13 @@ class Tunnels:
         if self._session is not None:
             await self._session.close()
 
-    # -- the methods below run in the thread of the event loop ---------------------------
+    # -- the methods below run in the event loop's thread --------------------------------
 
     def _begin(self, pod_uid: str, way: _Way) -> None:
         if pod_uid in self._wanted and pod_uid not in self._tasks:
-            # Open the first connection and retry until the agent accepts it. Only then open the
-            # other connections. Agents take time to start, and every attempt costs the cluster
-            # something.
+            # Open a first connection and retry until the agent accepts it. Only then open the other
+            # connections. Agents take time to start, and every failed attempt is work for the
+            # cluster.
             is_reached = asyncio.Event()
             first = asyncio.ensure_future(self._keep_one(way, is_reached))
             others = (self._follow(way, is_reached) for _ in range(self._count - 1))
@@ -156,7 +156,7 @@ class Tunnels:
     async def _keep_one(self, way: _Way, is_reached: asyncio.Event) -> None:
         """Keep one connection to the pod open.
 
-        Whenever the connection ends, open a new connection.
+        Whenever the connection ends, open a new one.
         """
         failures = 0
         while True:
@@ -195,10 +195,10 @@ class Tunnels:
     async def _open(self, way: _Way, stack: contextlib.AsyncExitStack) -> Any:
         """Open a WebSocket to the agent's port.
 
-        Also read the initial messages of its data channel and its error channel.
+        Also read the initial message of its data channel and of its error channel.
         """
-        # Creating the headers may run a login program, which must not block the thread of all
-        # tunnels.
+        # Creating the headers may run a login program, which must not block the thread that serves
+        # all tunnels.
         url, headers = await asyncio.to_thread(_request, way)
         session = await self._own_session()
         configuration = way.connection.api.configuration
@@ -223,7 +223,7 @@ class Tunnels:
         return socket
 
     async def _first(self, socket: Any) -> bytes | None:
-        """Wait for the agent's request and return its first bytes.
+        """Wait for the agent's request and return the request's first bytes.
 
         Returns None if the agent closes the connection.
         """
@@ -246,9 +246,9 @@ class Tunnels:
         return self._session
 
     def _context(self, connection: Connection) -> ssl.SSLContext | bool:
-        """Return the TLS context of a connection. It is created once per connection."""
-        # The comparison uses `is`, and the context is stored with its connection. An id of a
-        # deleted object would not do, because Python reuses ids.
+        """Return the TLS context for a connection. It is created once per connection."""
+        # Store the connection itself and compare with `is`. An `id()` would not identify a deleted
+        # connection, because Python reuses ids.
         if self._trust is None or self._trust[0] is not connection:
             self._trust = (connection, _ssl_context(connection))
         return self._trust[1]
@@ -287,7 +287,7 @@ async def _to_agent(socket: Any, reader: asyncio.StreamReader) -> None:
 
 
 def _split(message: Any) -> tuple[int, bytes]:
-    """Split a WebSocket message into its channel number and its data."""
+    """Split a WebSocket message into its channel number and data."""
     data = message.data
     if not isinstance(data, bytes) or not data:
         raise ConnectionError("the connection to the pod was closed")
@@ -306,7 +306,7 @@ def _is_end(message: Any) -> bool:
 
 
 def _request(way: _Way) -> tuple[str, dict[str, str]]:
-    """Return the URL for port forwarding to a pod, and the headers with our credentials."""
+    """Return the URL for port forwarding to a pod and the headers that contain our credentials."""
     path = PODS.path(way.namespace, way.name, "portforward")
     request = way.connection.api.param_serialize(
         "GET", path, header_params={}, auth_settings=["BearerToken"]
@@ -317,7 +317,7 @@ def _request(way: _Way) -> tuple[str, dict[str, str]]:
 
 
 def _ssl_context(connection: Connection) -> ssl.SSLContext | bool:
-    """Return a TLS context with the certificates of the cluster's client."""
+    """Return a TLS context that uses the same certificates as the cluster's client."""
     configuration = connection.api.configuration
     if not connection.server.startswith("https"):
         return True

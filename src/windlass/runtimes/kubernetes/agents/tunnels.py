@@ -17,16 +17,16 @@ from windlass.runtimes.kubernetes.objects.manifests import CONTAINER, JobRecord
 from windlass.runtimes.kubernetes.retry_queue import RetryQueue
 from windlass.runtimes.kubernetes.server_context import KubernetesContext
 
-UNHEARD = 10.0  # seconds of silence after which a new agent counts as unable to reach the server
-# The same for an agent that made requests before. Such an agent polls every 25 seconds.
+UNHEARD = 10.0  # seconds after which a silent new agent counts as unable to reach the server
+# The same limit for an agent that has sent requests, because it polls every 25 seconds.
 SILENT = 40.0
 
 
 class AgentTunnels:
-    """Opens tunnels to silent agents, and closes the tunnels of finished pods.
+    """Opens tunnels to silent agents and closes the tunnels to finished pods.
 
-    A tunnel stays open for as long as its pod runs. Requests that arrive through a tunnel do not
-    show whether the agent could reach the server directly.
+    A tunnel stays open for as long as its pod runs, because requests that arrive through the tunnel
+    do not show whether the agent could reach the server directly.
     """
 
     def __init__(
@@ -44,13 +44,13 @@ class AgentTunnels:
         self._attempts = attempts
         self._retries = retries
         self._view = view
-        # By pod uid, the time at which each pod was first seen running, and the pods that can
-        # reach the server only through a tunnel.
+        # The time at which each pod was first seen running, by pod uid, and the uids of the pods
+        # that can reach the server only through a tunnel.
         self._since: dict[str, float] = {}
         self._cut_off: set[str] = set()
 
     def observe(self, uid: str, pod: Object, *, is_there: bool) -> None:
-        """Open, close or schedule the tunnel of a job's pod after a change of the pod."""
+        """Open, close or schedule a tunnel after a job's pod has changed."""
         if not is_there:
             self._forget(pod)
         elif not _is_running(pod):
@@ -64,26 +64,26 @@ class AgentTunnels:
             self._check_later(uid, pod, since + UNHEARD - now)
 
     def check(self, uid: str, pod: Object) -> None:
-        """Open a tunnel to a running pod if its agent is silent, and schedule the next check."""
+        """Open a tunnel to a running pod whose agent is silent, and schedule the next check."""
         record, replica = self._records.find(uid), pod_names.replica_of(labels_of(pod))
         if record is None or replica is None:
             self._forget(pod)
             return
         watcher = self._view.now(record.namespace)
         if watcher is None or not watcher.synced.is_set():
-            # Without a synced watch, the pod may or may not exist.
+            # Without a synced watch, it is unknown whether the pod exists.
             self._check_later(uid, pod, SILENT)
             return
         there = watcher.get(uid_of(pod))
         if there is None:
             self._forget(pod)
-        elif _is_running(there):  # when a pod starts to run again, `observe` is called
+        elif _is_running(there):  # `observe` is called when a pod starts to run again
             self._check_later(uid, there, self._open_if_silent(uid, there, record, replica))
 
     def _open_if_silent(
         self, uid: str, pod: Object, record: JobRecord, replica: ReplicaId
     ) -> float:
-        """Open a tunnel if the agent was silent too long.
+        """Open a tunnel if the agent was silent for too long.
 
         Return the seconds until the next check.
         """
@@ -121,9 +121,9 @@ class AgentTunnels:
             )
 
     def _is_ours(self, uid: str, pod: Object) -> bool:
-        """Whether the pod has the name that we gave it.
+        """Return whether the pod has the name that we gave it.
 
-        Agents get a token through the tunnel, and a token must never reach a pod of somebody else.
+        Agents get a token through the tunnel, and the token must never reach somebody else's pod.
         """
         record, replica = self._records.find(uid), pod_names.replica_of(labels_of(pod))
         if record is None or replica is None:
@@ -135,9 +135,9 @@ class AgentTunnels:
 def given_up_at(since: float, last_seen: float | None, *, is_new: bool) -> float:
     """Return the time at which a silent agent counts as unable to reach the server.
 
-    `since` is the time at which this process first saw the agent's pod run. An agent that contacted
-    an earlier server process gets more time than a new agent, because it may first have to notice
-    that a new process serves the address.
+    `since` is the time at which this process first saw the agent's pod running. An agent that
+    contacted an earlier server process gets more time than a new agent, because it may first have
+    to notice that a new server process uses the address.
 
     >>> given_up_at(100.0, None, is_new=True), given_up_at(100.0, None, is_new=False)
     (110.0, 140.0)

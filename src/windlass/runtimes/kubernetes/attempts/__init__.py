@@ -1,1 +1,1 @@
-"""The attempts that run in pods: an index, their state, and the reasons why pods are pending."""
+"""Attempts that run in pods: their index, their state, and why their pods are pending."""

@@ -1,4 +1,4 @@
-"""An index of the attempts that run in pods, built from the files of the attempts."""
+"""An index of the attempts that run in pods, built from the attempts' files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from windlass.runtimes.kubernetes.objects.manifests import JobRecord, has_servic
 
 
 class AttemptIndex:
-    """An index of the attempts that run in pods, by job, for one home."""
+    """Finds a home's attempts that run in pods, by job."""
 
     def __init__(self, home: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._home = home
@@ -43,7 +43,7 @@ class AttemptIndex:
                 yield attempt
 
     def jobs_with(self, folder: Path) -> list[str]:
-        """Return the uids of the jobs to which an attempt's folder belongs, usually one."""
+        """Return the uids of the jobs (usually one) to which an attempt's folder belongs."""
         return [uid for uid, attempts in list(self._attempts.items()) if folder in attempts]
 
     def forget(self, uid: str) -> None:

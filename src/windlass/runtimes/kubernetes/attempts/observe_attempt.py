@@ -1,4 +1,4 @@
-"""Determines the state of an attempt from its files, its pod, and the reason why its pod waits."""
+"""Determines an attempt's state from its files, its pod, and the reason why the pod waits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class AttemptObserver:
         actions: PodActions,
         notify: Callable[[str], None],
     ) -> None:
-        """Call `notify` with the uid of each job whose state may have changed."""
+        """Set up the observer. `notify` gets the uid of each job whose state may have changed."""
         self._retries = retries
         self._view = view
         self._actions = actions
@@ -46,16 +46,16 @@ class AttemptObserver:
     ) -> Replica:
         """Return the state of an attempt.
 
-        `is_seen` is whether `watcher` contains all pods of the namespace.
+        `is_seen` says whether `watcher` contains all pods of the namespace.
         """
         name = pod_names.pod_name(record.base, attempt.replica)
-        # Read this before the watch. Otherwise, a pod that is created in between would count as
+        # Read this before reading the watch. Otherwise, a pod created in between would count as
         # deleted.
         was_made = attempt.was_made
         is_seen = is_seen and was_made and self._view.now(record.namespace) is watcher
         pod = None if watcher is None else watcher.at(record.namespace, name)
         if pod is None and is_seen and not (attempt.has_ended or attempt.is_stop_requested):
-            # The watch selects pods by label, and any user may remove the labels of a running pod.
+            # The watch selects pods by label, and users may remove the labels from a running pod.
             is_seen = self._actions.is_gone(record, attempt)
         trouble = self._view.trouble(record)
         unseen = trouble.message_with_hint
@@ -83,7 +83,7 @@ class AttemptObserver:
         return seen
 
     def forget(self, pod: Object) -> None:
-        """Drop the stored reason why a pod was pending, because the pod was deleted."""
+        """Forget why a pod was pending, because the pod was deleted."""
         self._reasons.forget(pod)
 
     def close(self) -> None:
@@ -91,7 +91,7 @@ class AttemptObserver:
         self._reasons.close()
 
     def _waits_for(self, attempt: PodAttempt, pod: Object | None, unseen: str) -> str:
-        """Return the reason why an attempt has not started, or "" if it is not known."""
+        """Return the reason why an attempt has not started, or "" if the reason is not known."""
         trouble = self._actions.why_not_made(attempt)
         if pod is None and trouble:
             return trouble
@@ -106,6 +106,6 @@ class AttemptObserver:
 
 
 def _is_over_late(attempt: PodAttempt, pod: Object, now: float) -> bool:
-    """Return whether a pod still runs longer after its attempt ended than an upload may take."""
+    """Return whether a pod has outlived its attempt by more than the time for uploads."""
     ended = attempt.observe(pod, is_seen=True, waits_for="", now=now).ended
     return ended is None or now > ended + HAND_OVER

@@ -1,8 +1,8 @@
-"""Determines why pods do not start, for all pending pods of a namespace at once.
+"""Determines why pods do not start, for all of a namespace's pending pods at once.
 
-A thousand pods may wait for weeks. The reasons therefore come from the watched pods, without
-requests to the cluster. Only pods that are assigned to a node need their events. One request reads
-the events of all these pods, in a thread that does not create or delete pods.
+A thousand pods may wait for weeks. Most reasons are therefore taken from the watched pods, without
+requests to the cluster. Only pods that are assigned to a node need their events. A single request
+reads the events of all these pods, in a thread that does not create or delete pods.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from windlass.runtimes.kubernetes.retry_queue import RetryQueue
 SOON = 2.0  # seconds between checks while a new pod has no reason yet
 AGAIN = 10.0
 _NEW = 30.0  # seconds after which a pod without a reason is no longer new
-_SHARE = 10  # after a check, pause this many times as long as the check took
+_SHARE = 10  # the pause after a check is this many times as long as the check
 
 _log = logging.getLogger(__name__)
 
@@ -36,14 +36,14 @@ _log = logging.getLogger(__name__)
 class _Waiting(NamedTuple):
     attempt: PodAttempt
     since: float
-    version: int  # the resource version of the pod at the last check
+    version: int  # the pod's resource version at the last check
 
 
 class PendingReasons:
-    """Checks pending pods, and stores the reason why each of them waits."""
+    """Checks pending pods and stores the reason why each of them waits."""
 
     def __init__(self, view: ClusterView, notify: Callable[[str], None]) -> None:
-        """Call `notify` with the uid of each job that has a new reason."""
+        """Set up the checks. `notify` is called with the uid of each job that has a new reason."""
         self._view = view
         self._notify = notify
         self._checks = RetryQueue(workers=1)
@@ -51,7 +51,8 @@ class PendingReasons:
         self._waiting: dict[str, dict[str, _Waiting]] = {}  # by namespace, then by pod uid
         self._reasons: dict[str, str] = {}  # by pod uid
         self._due: dict[str, float] = {}  # when to check each namespace next
-        # The earliest time for the next check of each namespace, which limits the load of checks.
+        # The earliest time for the next check of each namespace. It limits the load that checks
+        # cause.
         self._rested: dict[str, float] = {}
 
     def of(self, pod: Object) -> str:
@@ -70,7 +71,7 @@ class PendingReasons:
         self._schedule_check(namespace, now + SOON)
 
     def forget(self, pod: Object) -> None:
-        """Drop the stored reason of a deleted pod."""
+        """Drop a deleted pod's stored reason."""
         with self._lock:
             self._reasons.pop(uid_of(pod), None)
 
@@ -113,7 +114,7 @@ class PendingReasons:
             self._notify(job)
 
     def _pods(self, namespace: str, waiting: Mapping[str, _Waiting]) -> dict[str, Object]:
-        """Return the current state of those pods in `waiting` that have not started yet."""
+        """Return the pods in `waiting` that have not started yet, in their current state."""
         watcher = self._view.now(namespace)
         pods = {} if watcher is None else {uid: watcher.get(uid) for uid in waiting}
         return {
@@ -128,14 +129,14 @@ class PendingReasons:
             return {}
         try:
             return api_objects.fetch_events(self._view.connected(), namespace, map(uid_of, pods))
-        except WindlassError as error:  # mostly, the pods themselves show the reason
+        except WindlassError as error:  # most pods show the reason without events
             _log.info("events of %s: %s", namespace, error.message)
             return {}
 
     def _drop(
         self, namespace: str, looked: Mapping[str, _Waiting], left: Mapping[str, Object]
     ) -> None:
-        """Drop the stored data of pods that no longer wait."""
+        """Drop the data stored about pods that no longer wait."""
         with self._lock:
             waiting = self._waiting.get(namespace, {})
             for uid in looked:

@@ -1,8 +1,8 @@
-"""One attempt that runs in a pod, described by the files that its agent uploads, and by the pod.
+"""An attempt that runs in a pod, described by the files that its agent uploads and by the pod.
 
-If the attempt has an exit record, the record alone determines the result. An agent exits only after
-it has uploaded all results of its program. If a pod ended without an exit record, the pod was
-killed, or its agent never started.
+If the attempt has an exit record, that record alone determines the result. An agent exits only
+after it has uploaded all results of its program. If a pod ended without an exit record, it was
+killed or its agent never started.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from windlass.runtimes.kubernetes.objects.manifests import CONTAINER
 from windlass.worker.common.atomic_files import write_json, write_json_once
 from windlass.worker.common.file_reads import exists, read_json
 
-# The facts about the attempt's pod. The file is written when the pod is created, and updated
-# whenever the pod is observed.
+# Facts about the attempt's pod. The file is written when the pod is created and updated whenever
+# the pod is observed.
 POD = "pod.json"
 _LEFT = "left-abroad.json"
-SETTLING = 2.0  # seconds that uploads may still take after the pod has ended
+SETTLING = 2.0  # seconds that uploads may take after the pod has ended
 HAND_OVER = 30.0  # seconds that an agent has to upload its results before its pod is deleted
 STUCK = 60.0  # seconds after which an overdue pod counts as deleted, because its node is lost
 
 
 class _PodRecord(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The facts about a pod that remain on disk after the pod or the server process has ended."""
+    """Facts about a pod, which remain on disk after the pod or the server process has ended."""
 
     name: str
     uid: str
@@ -54,9 +54,9 @@ class _Facts(msgspec.Struct, frozen=True):
 class PodAttempt(AttemptFiles):
     """The files of one attempt that runs in a pod.
 
-    The cluster's clock may differ from ours. The age of an event is therefore counted by `clock`,
-    from the moment at which this process first saw the event. After a restart, the count starts
-    again.
+    The cluster's clock may differ from ours. An event's age is therefore measured with `clock`,
+    from the moment at which this process first saw the event. After a server restart, the
+    measurement starts again.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class PodAttempt(AttemptFiles):
         self._waits_for = ""  # why the attempt has not started, if known
         self._final_seen = _FirstSight(clock)
         self._leaving_seen = _FirstSight(clock)
-        self._settles_at = 0.0  # relative to the `now` that was last passed to `observe`
+        self._settles_at = 0.0  # based on the `now` that was last passed to `observe`
 
     @property
     def node(self) -> str:
@@ -83,7 +83,7 @@ class PodAttempt(AttemptFiles):
 
     @property
     def pod(self) -> Pod | None:
-        """The pod, together with the facts about it that the agent reported at its start."""
+        """The pod, including the facts that its agent reported when it started."""
         noted = self._known_pod()
         if noted is None:
             return None
@@ -106,7 +106,7 @@ class PodAttempt(AttemptFiles):
 
     @property
     def was_made(self) -> bool:
-        """Whether a pod was created for the attempt. The pod may have been deleted since."""
+        """Whether a pod was created for the attempt. The pod may have been deleted since then."""
         return exists(self.path / POD)
 
     @property
@@ -115,7 +115,7 @@ class PodAttempt(AttemptFiles):
 
     @property
     def was_taken_up(self) -> bool:
-        """Whether an agent requested this attempt's launch file. This proves that a pod existed."""
+        """Whether an agent requested this attempt's launch file. If so, a pod existed."""
         return exists(self.path / paths.TAKEN_UP) or self.was_begun
 
     def is_unwanted(self) -> bool:
@@ -125,22 +125,22 @@ class PodAttempt(AttemptFiles):
     def has_pod(self, pod: Object) -> bool:
         """Return whether `pod` belongs to this attempt.
 
-        The check uses the uid and ignores labels.
+        The check compares uids and ignores labels.
         """
         noted = self._known_pod()
         return noted is not None and noted.uid == uid_of(pod)
 
     def note_made(self, pod: Object) -> None:
-        """Store that the pod of the attempt was created.
+        """Record that the attempt's pod was created.
 
-        Its node and final image are stored later.
+        The pod's node and final image are recorded later.
         """
         self._note(_pod_record(pod))
 
     def request_stop(self, grace: float) -> None:
         """Store a stop request for the agent.
 
-        If the attempt has not started, the request also records why, for a later exit record.
+        If the attempt has not started, the request also stores the reason, for a later exit record.
         """
         order = {"grace": grace, "reason": "", "waited_for": self._waits_for}
         write_json(self._file(paths.STOP), order)
@@ -152,7 +152,7 @@ class PodAttempt(AttemptFiles):
         self.record_end("Stopped", f"stopped before it was started{why}")
 
     def time_to_stop(self) -> float:
-        """Return the grace period of the stop request in seconds, or 0 without a request."""
+        """Return the stop request's grace period in seconds, or 0 if there is no stop request."""
         grace = (read_json(self._file(paths.STOP)) or {}).get("grace")
         return float(grace) if isinstance(grace, (int, float)) else 0.0
 
@@ -161,11 +161,12 @@ class PodAttempt(AttemptFiles):
     ) -> Replica:
         """Return the state of the attempt.
 
-        If its pod ended without an exit record, write the record.
+        If the pod ended without an exit record, write the record.
 
-        A missing pod counts as deleted only if `is_seen` is true: the watch contains all pods, and
-        the pod was created before the watch was read. `waits_for` is the reason why the attempt has
-        not started. `unseen` is the reason why the state of a started attempt is outdated.
+        A missing pod counts as deleted only if `is_seen` is true, which means that the watch
+        contains all pods and that the pod was created before the watch was read. `waits_for` is the
+        reason why the attempt has not started. `unseen` is the reason why a started attempt's state
+        is outdated.
         """
         ended = self._ended()
         if ended is not None:
@@ -183,15 +184,15 @@ class PodAttempt(AttemptFiles):
             return self._ended() or self._pending("", "its node does not answer")
         if state.phase is Phase.RUNNING and self.was_begun:
             return self._seen_living(deleting=state.deleting, unseen=unseen or state.message)
-        # This reason comes from the pod alone, because the events of the pod have not been read
-        # yet.
+        # This reason comes from the pod alone, because its events have not been read yet.
         waits_for = waits_for or str(explain(pod, (), now) or "")
         return self._pending(waits_for, _in_words(state), deleting=state.deleting)
 
     def observe_elsewhere(self, message: str, abandoned_message: str, now: float) -> Replica:
         """Return the last known state of an attempt whose pod is in another cluster.
 
-        If the attempt must stop and its grace period is over, end it with `abandoned_message`.
+        If the attempt must stop and its grace period is over, end the attempt with
+        `abandoned_message`.
         """
         if self._had_time_to_end(now):
             return self.give_up(abandoned_message)
@@ -204,7 +205,7 @@ class PodAttempt(AttemptFiles):
         return self._pending(message, deleting=is_ending)
 
     def give_up(self, message: str) -> Replica:
-        """End the attempt although its pod cannot be seen and may still run. See `is_left`."""
+        """End the attempt although its pod is out of reach and may still run. See `is_left`."""
         if not self.has_ended and (self.was_made or self.was_taken_up):
             if not self.is_stop_requested:  # the agent may still run
                 self.request_stop(0.0)
@@ -216,11 +217,11 @@ class PodAttempt(AttemptFiles):
 
     @property
     def is_left(self) -> bool:
-        """Whether the attempt was ended although its pod could not be seen and may still run."""
+        """Whether the attempt was ended although its pod was out of reach and may still run."""
         return exists(self.path / _LEFT)
 
     def left_before(self) -> Iterator[PodAttempt]:
-        """Yield the earlier attempts of this replica for which `is_left` is true, newest first."""
+        """Yield this replica's earlier attempts for which `is_left` is true, newest first."""
         for number in range(self.replica.attempt - 1, 0, -1):
             replica = ReplicaId(self.replica.role, self.replica.index, number)
             path = self.path.with_name(str(number))
@@ -229,7 +230,7 @@ class PodAttempt(AttemptFiles):
                 yield before
 
     def _had_time_to_end(self, now: float) -> bool:
-        """Whether a stop was requested, and the time to stop and to upload results is over."""
+        """Return whether a stop was requested and the time to stop and upload results is over."""
         try:
             requested = os.stat(self._file(paths.STOP)).st_mtime
         except FileNotFoundError:
@@ -237,9 +238,10 @@ class PodAttempt(AttemptFiles):
         return not self.was_begun or now > requested + self.time_to_stop() + HAND_OVER
 
     def settles_at(self, pod: Object) -> float | None:
-        """Return the time at which the attempt counts as ended, if its pod has finished, or None.
+        """Return when the attempt will count as ended, or None if its pod has not finished.
 
-        Call this directly after `observe`, because the time is relative to the `now` passed there.
+        Call this method directly after `observe`, because the time is based on the `now` passed
+        there.
         """
         is_final = read_pod_state(pod, CONTAINER).phase.is_final
         return self._settles_at if is_final and not self.has_ended else None
@@ -253,7 +255,7 @@ class PodAttempt(AttemptFiles):
         started: float | None = None,
         ended: float | None = None,
     ) -> None:
-        """Write the exit record of an attempt whose agent wrote no exit record."""
+        """Write the attempt's exit record, because its agent wrote none."""
         # Messages have no final period, because they become part of other sentences.
         message = message if message.endswith("..") else message.removesuffix(".")
         record = self._end(reason, message, ended or time.time())
@@ -264,8 +266,8 @@ class PodAttempt(AttemptFiles):
         if not self.was_made:
             return self._pending(waits_for, "being created")
         if not is_seen:
-            # Keep the last known state. An attempt must not end only because its cluster cannot be
-            # seen.
+            # Keep the last known state. An attempt must not end only because its cluster is out of
+            # reach.
             if self.was_begun:
                 return self._seen_living(unseen=unseen)
             return self._pending(waits_for, "starting")
@@ -278,7 +280,7 @@ class PodAttempt(AttemptFiles):
         return self._ended() or self._pending("", "starting")
 
     def _after_pod(self, pod: Object, state: PodState, now: float) -> Replica:
-        # If the pod ended long ago by the cluster's clock, too, there is nothing to wait for.
+        # If the pod also ended long ago by the cluster's clock, there is nothing to wait for.
         left = SETTLING - max(self._final_seen.age(pod), now - (state.ended or 0.0))
         if left > 0:
             # Wait for uploads that are still on their way, because they may contain the exit
@@ -286,15 +288,15 @@ class PodAttempt(AttemptFiles):
             self._settles_at = now + left
             seen = self._seen_living() if self.was_begun else self._pending("", "ending")
             return Replica(**{**_fields(seen), "ended": state.ended or now})
-        # If the agent never started, the last output of the container is the only explanation.
+        # If the agent never started, the container's last output is the only explanation.
         explanation = explain(pod, (), now, log="" if self.was_taken_up else state.message)
         end = self._end_of(state, "" if explanation is None else str(explanation))
-        started = state.started or None  # 0 means never
+        started = state.started or None  # 0 means that it never started
         self.record_end(*end[:2], exit_code=end[2], started=started, ended=state.ended)
         return self._ended() or self._pending("", "ending")
 
     def _is_stuck(self, pod: Object) -> bool:
-        """Return whether the pod is long overdue for deletion because its node does not respond."""
+        """Return whether the pod's deletion is long overdue. Its node is then probably lost."""
         if "deletionTimestamp" not in pod["metadata"]:
             return False
         grace = float(pod["metadata"].get("deletionGracePeriodSeconds") or 0)
@@ -321,7 +323,7 @@ class PodAttempt(AttemptFiles):
             return START_FAILED, why or message, code or None
         if code > 128:
             return "Signal", why or state.message or "its pod was killed", code
-        # The exit code of the agent is not the exit code of the program.
+        # The agent's exit code is not the program's exit code.
         message = state.message or "no reason is given"
         return (
             "Lost",
@@ -330,15 +332,15 @@ class PodAttempt(AttemptFiles):
         )
 
     def _known_pod(self) -> _PodRecord | None:
-        if self._noted is None:  # this process has neither read nor written it yet
+        if self._noted is None:  # this process has neither read nor written the record yet
             self._noted = self._read(POD, _PodRecord)
         return self._noted
 
     def _note_seen(self, pod: Object) -> None:
-        """Store the pod's node and image, as soon as the cluster reports them."""
+        """Record the pod's node and image as soon as the cluster reports them."""
         noted, seen = self._known_pod(), _pod_record(pod)
         if noted is None or noted.uid != seen.uid:
-            return  # `note_made` comes first
+            return  # `note_made` must run first
         now = msgspec.structs.replace(
             seen, node=seen.node or noted.node, image_id=seen.image_id or noted.image_id
         )
@@ -358,7 +360,7 @@ class PodAttempt(AttemptFiles):
         return Replica(**{**_fields(seen), **changes})
 
     def _pending(self, why: str, otherwise: str = "", *, deleting: bool = False) -> Replica:
-        """Return the state of an attempt that has not started, with the reason if it is known."""
+        """Return the state of an attempt that has not started, including the reason if known."""
         is_ending = deleting or self.is_stop_requested
         if not is_ending:
             self._waits_for = storable(why)
@@ -368,15 +370,15 @@ class PodAttempt(AttemptFiles):
 
 
 class _FirstSight:
-    """The time at which this process first saw a certain state of a pod."""
+    """Remembers when this process first saw a pod in a certain state."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        # the uid of the pod, and the time at which the state was first seen
+        # the pod's uid and the time at which the state was first seen
         self._first: tuple[str, float] = ("", 0.0)
 
     def age(self, pod: Object) -> float:
-        """Return the seconds since the first call with this pod. The first call returns 0."""
+        """Return the seconds since the first call for this pod. The first call returns 0."""
         now = self._clock()
         if self._first[0] != uid_of(pod):
             self._first = (uid_of(pod), now)
@@ -396,7 +398,7 @@ def _pod_record(pod: Object) -> _PodRecord:
 
 
 def _of_container(listed: Any, field: str) -> str:
-    """Return a field of the entry for the program's container in a pod's list of containers."""
+    """Return a field of the program's container, taken from one of a pod's lists of containers."""
     for container in listed or ():
         if container.get("name") == CONTAINER:
             return str(container.get(field) or "")

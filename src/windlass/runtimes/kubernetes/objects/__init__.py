@@ -1,1 +1,1 @@
-"""Names, manifests and patches of a job's objects in a cluster, and their creation and deletion."""
+"""A job's objects in a cluster: their names and manifests, their creation and deletion."""

@@ -14,13 +14,13 @@ from windlass.runtimes.kubernetes.objects.names import ATTEMPT, UID
 SECRETS = Kind("", "v1", "secrets", "Secret")
 _QUICK = 20.0  # seconds that a response may take
 _MISSING, _TAKEN = 404, 409
-_MOST_PAGES = 20  # pages of events, because a namespace may contain any number of events
-# Events of every pod, which explain nothing.
+_MOST_PAGES = 20  # pages of events to read, because a namespace may contain any number of events
+# Events that every pod has and that explain nothing.
 _USUAL = ("Scheduled", "Created", "Started", "Killing")
 
 
 class NameTaken(KubernetesError):
-    """An object of another owner has the name of one of our objects."""
+    """Raised if a foreign object has the name of one of our objects."""
 
     def __init__(self, kind: Kind, namespace: str, name: str) -> None:
         super().__init__(
@@ -59,7 +59,7 @@ def make(connection: Connection, kind: Kind, wanted: Object) -> Object:
 
 
 def find(connection: Connection, kind: Kind, namespace: str, name: str) -> Object | None:
-    """Return the object with this name, or None if there is none."""
+    """Return the object of this name, or None if there is none."""
     try:
         item: Object = connection.request("GET", kind.path(namespace, name), timeout=_QUICK)
     except KubernetesError as error:
@@ -70,7 +70,7 @@ def find(connection: Connection, kind: Kind, namespace: str, name: str) -> Objec
 
 
 def remove(connection: Connection, kind: Kind, obj: Object, *, grace: int | None = None) -> None:
-    """Delete exactly this object, and all objects that it owns. Ignore a missing object."""
+    """Delete exactly this object and all objects that it owns. Do nothing if it is missing."""
     metadata = obj["metadata"]
     body: dict[str, Any] = {
         "apiVersion": "v1",
@@ -84,7 +84,7 @@ def remove(connection: Connection, kind: Kind, obj: Object, *, grace: int | None
     try:
         connection.request("DELETE", path, body, timeout=_QUICK)
     except KubernetesError as error:
-        # Either the object is already deleted, or another object has the name by now.
+        # The object is already deleted, or a different object has its name by now.
         if error.status not in (_MISSING, _TAKEN):
             raise
 
@@ -92,7 +92,7 @@ def remove(connection: Connection, kind: Kind, obj: Object, *, grace: int | None
 def fetch_events(
     connection: Connection, namespace: str, pods: Iterable[str]
 ) -> dict[str, list[Object]]:
-    """Return the unusual events of pods, by pod uid. One request reads the events of all pods."""
+    """Return the unusual events of pods, by pod uid. One request reads the events for all pods."""
     by_pod: dict[str, list[Object]] = {uid: [] for uid in pods}
     which = "kind=Pod" if len(by_pod) > 1 else f"uid={next(iter(by_pod))}"
     selector = ",".join((f"involvedObject.{which}", *(f"reason!={reason}" for reason in _USUAL)))

@@ -1,4 +1,4 @@
-"""Builds the manifests of a job (a Secret, services and pods) as plain JSON, without any I/O."""
+"""Builds a job's manifests (a Secret, services and pods) as plain JSON, without any I/O."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ Object = dict[str, Any]
 
 CONTAINER = "main"  # the container that runs the program
 AGENT_PORT = 8477  # the port on which the agent accepts tunnels from the server
-GRACE = 60  # seconds that a pod has to end if the cluster evicts it
-_THEIR_GRACE = 30  # seconds, the default of Kubernetes
+GRACE = 60  # seconds that an evicted pod has to end
+_THEIR_GRACE = 30  # seconds, the Kubernetes default
 WORKER, SETTINGS = "worker.zip", "agent.json"  # files in the Secret
 MOUNT, POD_HOME, POD_CACHE = "/windlass", "/windlass-home", "/windlass-cache"
 _AGENT_GRACE = "WINDLASS_AGENT_GRACE"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_USER = 1000  # the user id for our default images, which do not need root
+_USER = 1000  # the user id in our default images, which do not need root
 _PYTHON_IMAGE = re.compile(r"(?:^|/)python:(\d+\.\d+)(?:[.-]|\Z)", re.ASCII)
 
 
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """The cluster, the namespace and the names of the objects that a job may have in a cluster."""
+    """Identifies the objects that a job may have in a cluster: cluster, namespace and names."""
 
     uid: str
     trial_id: int
@@ -49,9 +49,9 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     base: str  # the prefix of the names of all objects
     home: str  # the id of the server home that owns the job
     server: str = ""  # identifies the cluster (`Connection.address`); empty until the job starts
-    is_begun: bool = False  # whether the creation of any object was requested
+    is_begun: bool = False  # whether any object may have been created
     is_given_up: bool = False  # whether the job may end although its cluster does not respond
-    placements: dict[str, Placement] = {}  # the last placement of each role with accelerators
+    placements: dict[str, Placement] = {}  # the last placement of each accelerator role
 
     @property
     def labels(self) -> dict[str, str]:
@@ -73,7 +73,7 @@ def job_record(job: Job, namespace: str, home: str, server: str = "") -> JobReco
 def build_secret(record: JobRecord, worker: bytes, settings: Mapping[str, Any]) -> Object:
     """Build the Secret of a job.
 
-    The Secret contains the agents' settings, and owns all other objects.
+    The Secret contains the agents' settings and owns all of the job's other objects.
     """
     data = {WORKER: worker, SETTINGS: json.dumps(settings).encode()}
     return {
@@ -90,7 +90,7 @@ def build_secret(record: JobRecord, worker: bytes, settings: Mapping[str, Any]) 
 
 
 def build_service(record: JobRecord, role: str, index: int, owner: str) -> Object:
-    """Build the headless service of a replica, which gives all its attempts the same address."""
+    """Build a replica's headless service, which gives all its attempts the same address."""
     labels = {**record.labels, **pod_names.replica_labels(role, index)}
     chosen = (pod_names.UID, pod_names.ROLE, pod_names.INDEX)
     return {
@@ -106,7 +106,7 @@ def build_service(record: JobRecord, role: str, index: int, owner: str) -> Objec
             "clusterIP": "None",
             "selector": {name: labels[name] for name in chosen},
             "ports": [{"name": "main", "port": pod_names.PORT, "targetPort": pod_names.PORT}],
-            # Replicas connect to each other before any of them is ready.
+            # Replicas connect to each other before they are ready.
             "publishNotReadyAddresses": True,
         },
     }
@@ -121,7 +121,7 @@ def build_pod(
     placement: Placement | None = None,
     image: str = "",
 ) -> Object:
-    """Build the pod of an attempt. `image` is used if the job sets no image."""
+    """Build an attempt's pod. `image` is used if the job sets no image."""
     role = job.spec.role(replica.role)
     options = role.kubernetes or KubernetesOptions()
     placement = placement or Placement()
@@ -154,7 +154,7 @@ def build_pod(
 
 
 def has_services(spec: JobSpec) -> bool:
-    """Whether the replicas of a job need addresses.
+    """Return whether a job's replicas need addresses.
 
     A single replica without a framework needs none.
     """
@@ -162,7 +162,7 @@ def has_services(spec: JobSpec) -> bool:
 
 
 def default_image(spec: JobSpec) -> str:
-    """Return the image for a job that sets no image. It has the Python version of the job.
+    """Return the image for a job that sets none. The image has the job's Python version.
 
     >>> from windlass.model.job import ProcessCall, Python
     >>> role = Role(executable=ProcessCall(argv=("true",)))
@@ -173,7 +173,7 @@ def default_image(spec: JobSpec) -> str:
 
 
 def image_problems(spec: JobSpec, image: str = "") -> list[str]:
-    """Return the problems of a job's images.
+    """Return the problems with a job's images.
 
     Pickled code needs an image with the Python version that pickled the code.
     """
@@ -209,13 +209,13 @@ def _pod_spec(
         "resources": _resources(role.resources, placement.resources),
         "volumeMounts": mounts,
         "securityContext": {"allowPrivilegeEscalation": False},
-        # If the agent does not start, the output of the container is the only explanation.
+        # If the agent does not start, the container's output is the only explanation.
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
     security: Object = {"seccompProfile": {"type": "RuntimeDefault"}}
     if is_ours:
-        # These settings satisfy the restricted pod security standard. Images of users may need
-        # root.
+        # These settings satisfy the restricted pod security standard. They are not set for users'
+        # images, which may need root.
         container["securityContext"]["capabilities"] = {"drop": ["ALL"]}
         security |= {"runAsNonRoot": True, "runAsUser": _USER, "runAsGroup": _USER}
         security |= {"fsGroup": _USER, "fsGroupChangePolicy": "OnRootMismatch"}
@@ -227,7 +227,7 @@ def _pod_spec(
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": GRACE,
         "automountServiceAccountToken": bool(options.service_account),
-        # By default, Kubernetes adds variables for every service of the namespace.
+        # By default, Kubernetes adds variables for every service in the namespace.
         "enableServiceLinks": False,
         "securityContext": security,
         "containers": [container],
@@ -255,8 +255,8 @@ def _affinity(placement: Placement, slice_name: str) -> Object:
             "labelSelector": {"matchLabels": {pod_names.SLICE: slice_name}},
             "topologyKey": placement.together,
         }
-        # Keep the pods of other jobs away. Otherwise, two jobs with half of a TPU each would wait
-        # for ever.
+        # Keep the pods of other jobs away. Otherwise, two jobs that hold half a TPU each would wait
+        # forever.
         others = {
             "labelSelector": {"matchExpressions": [is_slice, is_another]},
             # The empty selector means all namespaces. Clusters before 1.21 apply the rule only to
@@ -269,10 +269,10 @@ def _affinity(placement: Placement, slice_name: str) -> Object:
 
 
 def _of_slice(record: JobRecord, role: Role, index: int) -> list[Object]:
-    """Return the variables by which the machines of one TPU slice find each other.
+    """Return the variables with which the machines of one TPU slice find each other.
 
-    GKE sets these variables only for its own kinds of jobs. GKE sets all other TPU variables
-    (topology, chips) for every pod.
+    GKE sets these variables only for its own kinds of jobs. It sets all other TPU variables, such
+    as topology and chips, for every pod.
     """
     hosts = [
         pod_names.host_of(record.base, record.namespace, role.name, host_index)
@@ -287,7 +287,7 @@ def _of_slice(record: JobRecord, role: Role, index: int) -> list[Object]:
 def _environment(options: KubernetesOptions, *, is_ours: bool) -> list[Object]:
     variables = {"WINDLASS_AGENT_HOME": POD_HOME, _AGENT_GRACE: str(GRACE)}
     if is_ours:
-        # The user has no entry in the image's /etc/passwd, but many programs need a name and a
+        # The user id has no entry in the image's /etc/passwd, but many programs need a name and a
         # home.
         variables |= {"HOME": f"{POD_HOME}/user", "USER": "windlass", "LOGNAME": "windlass"}
     if POD_CACHE in map(posixpath.normpath, options.volumes):
@@ -296,7 +296,7 @@ def _environment(options: KubernetesOptions, *, is_ours: bool) -> list[Object]:
 
 
 def _resources(resources: Resources, accelerators: Mapping[str, str]) -> Object:
-    """Build the resources of a container, with requests for CPUs and memory, and a memory limit."""
+    """Build a container's resource requests and limits. CPUs have a request but no limit."""
     requests = {"cpu": f"{max(round(resources.cpus * 1000), 1)}m", **accelerators}
     limits = dict(accelerators)
     if resources.memory:
@@ -305,7 +305,7 @@ def _resources(resources: Resources, accelerators: Mapping[str, str]) -> Object:
 
 
 def _volumes(record: JobRecord, options: KubernetesOptions) -> tuple[list[Object], list[Object]]:
-    """Return the volumes of a pod, and their mounts in the container."""
+    """Return a pod's volumes and their mounts in the container."""
     volumes: list[Object] = [
         {"name": "windlass", "secret": {"secretName": record.base, "defaultMode": 0o444}},
         {"name": "windlass-home", "emptyDir": {}},
@@ -359,11 +359,11 @@ def _queue(metadata: Object, record: JobRecord, spec: JobSpec, queue: str) -> No
 def _patched(pod: Object, patch: Mapping[str, Any]) -> Object:
     """Merge a user's patch into the pod.
 
-    The patch may be for the whole pod or only for its `spec`.
+    The patch may apply to the whole pod or only to its `spec`.
     """
     if not patch:
         return pod
-    # only possible in a preview, because submitted jobs are checked before
+    # only possible in a preview, because submitted jobs were checked earlier
     if flaw := patch_flaw(patch):
         raise InvalidArgument(f"pod_patch: {flaw}.")
     is_whole = set(patch) <= {"metadata", "spec"}
@@ -386,11 +386,10 @@ def _ours(pod: Object, made: Object, owner: Object) -> Object:
 
 
 def _agreed(spec: Object) -> Object:
-    """Complete a patched pod `spec` with the values that the agent and the cluster must share.
+    """Complete a patched pod `spec` with values on which the agent and the cluster must agree.
 
-    The agent gets the termination grace period of the pod. On the host network, the container
-    declares the agent's port, so that the scheduler puts no other pod with that port on the same
-    node.
+    The agent gets the pod's termination grace period. On the host network, the container declares
+    the agent's port, so that the scheduler puts no second pod that uses this port on the same node.
     """
     grace = spec.get("terminationGracePeriodSeconds", _THEIR_GRACE)
     required: Object = {"env": [{"name": _AGENT_GRACE, "value": str(grace)}]}
@@ -398,7 +397,7 @@ def _agreed(spec: Object) -> Object:
         required["ports"] = [{"containerPort": AGENT_PORT, "protocol": "TCP"}]
     containers = spec.get("containers")
     if not isinstance(containers, list):
-        return spec  # the cluster rejects the invalid value with a message
+        return spec  # the cluster will reject the invalid value with a message
     return {**spec, "containers": [_laid(container, required) for container in containers]}
 
 
@@ -420,7 +419,7 @@ def _owner(record: JobRecord, uid: str) -> Object:
 
 
 def elided(objects: Sequence[Object]) -> list[Object]:
-    """Return the objects for display. The contents of the Secret are left out."""
+    """Return the objects for display, without the contents of the Secret."""
     shown = []
     for manifest in objects:
         if manifest.get("kind") == "Secret":

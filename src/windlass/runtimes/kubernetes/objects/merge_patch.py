@@ -1,4 +1,4 @@
-"""Merges a user's patch into a Kubernetes object. Lists of named items merge by name."""
+"""Merges a user's patch into a Kubernetes object. Lists of named items are merged by name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from windlass.model.kubernetes.pod_lists import identity
 
 
 def merged(base: Any, patch: Any, field: str = "") -> Any:
-    """Return a copy of an object with a patch applied. A value of None deletes its key.
+    """Return a copy of an object after applying a patch. A value of None deletes its key.
 
     `field` is the key under which the object is stored. It determines which lists contain named
     items. All other lists are replaced.
@@ -37,7 +37,7 @@ def merged(base: Any, patch: Any, field: str = "") -> Any:
 def _joined(base: Sequence[Any], patch: Sequence[Any], field: str) -> list[Any]:
     """Join two lists of named items.
 
-    Items with the same name merge, unless a list has the name more than once.
+    Items of the same name are merged, unless one list contains the name more than once.
 
     >>> laid = [{"name": "A", "value": "2"}, {"name": "A", "value": "3"}]
     >>> [variable["value"] for variable in _joined([{"name": "A", "value": "1"}], laid, "env")]

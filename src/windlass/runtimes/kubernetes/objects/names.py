@@ -1,4 +1,4 @@
-"""The names and labels of a job's objects in a cluster."""
+"""Names and labels for a job's objects in a cluster."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ QUEUE = "kueue.x-k8s.io/queue-name"
 GROUP = "kueue.x-k8s.io/pod-group-name"
 GROUP_SIZE = "kueue.x-k8s.io/pod-group-total-count"
 PORT = 29500  # the port of every replica; each pod has its own IP address
-_LONGEST = 63  # characters of a DNS name
-_LONGEST_ATTEMPT = 6  # characters reserved for the dash and attempt number of a pod name
+_LONGEST = 63  # characters in a DNS name
+_LONGEST_ATTEMPT = 6  # characters reserved for the dash and attempt number in a pod name
 
 
 def base_of(trial_id: int, uid: str) -> str:
-    """Return the prefix of the names of a job's objects, which is also the name of its Secret.
+    """Return the name prefix of a job's objects, which is also the name of its Secret.
 
     >>> base_of(7, "0123456789abcdef0123456789abcdef")
     'wl-7-01234567'
@@ -31,9 +31,9 @@ def base_of(trial_id: int, uid: str) -> str:
 
 
 def service_name(base: str, role: str, index: int) -> str:
-    """Return the name of a replica's service. All attempts of the replica share it.
+    """Return the name of a replica's service, which all its attempts share.
 
-    A long role name is cut.
+    A long role name is shortened.
 
     >>> service_name("wl-7-01234567", "worker", 2)
     'wl-7-01234567-worker-2'
@@ -50,7 +50,7 @@ def service_name(base: str, role: str, index: int) -> str:
 
 
 def slice_name(base: str, role: str) -> str:
-    """Return the name that all pods of one TPU slice share, which is the role's first service name.
+    """Return the name that all pods of a TPU slice share: the name of the role's first service.
 
     >>> slice_name("wl-7-01234567", "worker")
     'wl-7-01234567-worker-0'
@@ -59,7 +59,7 @@ def slice_name(base: str, role: str) -> str:
 
 
 def pod_name(base: str, replica: ReplicaId) -> str:
-    """Return the name of the pod of an attempt.
+    """Return the name of an attempt's pod.
 
     >>> pod_name("wl-7-01234567", ReplicaId("worker", 2, 1))
     'wl-7-01234567-worker-2-1'
@@ -68,7 +68,7 @@ def pod_name(base: str, replica: ReplicaId) -> str:
 
 
 def address_of(base: str, namespace: str, role: str, index: int) -> str:
-    """Return the address at which other replicas reach a replica.
+    """Return the address at which a job's other replicas reach a replica.
 
     >>> address_of("wl-7-01234567", "lab", "worker", 2)
     'wl-7-01234567-worker-2.lab:29500'
@@ -77,7 +77,7 @@ def address_of(base: str, namespace: str, role: str, index: int) -> str:
 
 
 def host_of(base: str, namespace: str, role: str, index: int) -> str:
-    """Return the host name of a replica, for frameworks that choose their own ports.
+    """Return a replica's host name, for frameworks that choose their own ports.
 
     >>> host_of("wl-7-01234567", "lab", "worker", 2)
     'wl-7-01234567-worker-2.lab'
@@ -86,17 +86,17 @@ def host_of(base: str, namespace: str, role: str, index: int) -> str:
 
 
 def job_labels(uid: str, trial_id: int, home: str) -> dict[str, str]:
-    """Return the labels of all objects of a job."""
+    """Return the labels that all of a job's objects have."""
     return {MANAGED_BY: WINDLASS, HOME: home, UID: uid, TRIAL: str(trial_id)}
 
 
 def replica_labels(role: str, index: int) -> dict[str, str]:
-    """Return the labels that distinguish a replica from other replicas of its job."""
+    """Return the labels that distinguish a replica from its job's other replicas."""
     return {ROLE: role, INDEX: str(index)}
 
 
 def replica_of(labels: Mapping[str, str]) -> ReplicaId | None:
-    """Return the attempt that the labels of a pod identify, or None if labels are missing.
+    """Return the attempt that a pod's labels identify, or None if labels are missing.
 
     >>> replica_of({ROLE: "worker", INDEX: "2", ATTEMPT: "1"})
     ReplicaId(role='worker', index=2, attempt=1)

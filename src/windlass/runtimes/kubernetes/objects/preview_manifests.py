@@ -32,7 +32,7 @@ _SET_BY_THE_CLUSTER = "00000000-0000-0000-0000-000000000000"
 
 
 def preset_image() -> str:
-    """Return the default image that an environment variable of this process sets, or ""."""
+    """Return the default image that this process's environment sets, or "" if it sets none."""
     return os.environ.get("WINDLASS_KUBERNETES_IMAGE", "")
 
 
@@ -41,7 +41,7 @@ def manifests_here(
 ) -> ClusterManifests:
     """Return the objects that a job would create.
 
-    If no cluster can be reached, values that depend on the cluster are generic.
+    If no cluster can be reached, cluster-dependent values are generic.
     """
     namespace, nodes = request.namespace or "default", None
     cluster = ClusterCheck(findings=())
@@ -51,7 +51,7 @@ def manifests_here(
             namespace = connection.namespace
             nodes = list_nodes(connection)
     except KubernetesError:
-        pass  # without a cluster, accelerators get the common resource names and labels
+        pass  # without a cluster, accelerators get common resource names and labels
     return ClusterManifests(
         objects=build_manifests(request.spec, namespace, nodes, image), cluster=cluster
     )
@@ -60,7 +60,7 @@ def manifests_here(
 def build_manifests(
     spec: JobSpec, namespace: str, nodes: Sequence[Node] | None, image: str = ""
 ) -> list[Object]:
-    """Build the Secret, the services and the pods of the first attempts.
+    """Build the Secret, the services and the first attempts' pods.
 
     `nodes` has the same meaning as in the function `placement`.
 

@@ -1,6 +1,6 @@
-"""A limit that keeps disk space free during uploads from other machines.
+"""A limit on uploads from other machines that keeps disk space free.
 
-A full disk stops every trial of the server, so part of the disk is kept free for the server's
+A full disk would stop all of the server's trials, so part of the disk is kept free for the server's
 records.
 """
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from windlass.model.text.quantities import format_size
 from windlass.server.errors import HOW_TO_FREE_SPACE, NoSpace
 
-KEPT_FREE = 1 << 30  # bytes; on a small disk, a twentieth of the disk
+KEPT_FREE = 1 << 30  # bytes; on a small disk, a twentieth of its size
 
 
 def check_disk_space(folder: Path, size: int = 0) -> None:

@@ -1,11 +1,11 @@
-"""A blob store in files, for code, payloads, results, and the files of checkpoints.
+"""A blob store in files, for code, payloads, results and checkpoint files.
 
-The store writes a blob under a temporary name and then renames the file. So a file whose name is a
+The store writes a blob under a temporary name and then renames the file, so a file whose name is a
 digest is always complete.
 
 Garbage collection (server/stores/blobs/garbage.py) deletes unreferenced blobs while other processes
 write. A process that is about to refer to a blob has either requested the blob from this store or
-made a hard link to its file. In both cases garbage collection keeps the blob.
+made a hard link to the blob's file. In both cases, garbage collection keeps the blob.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from windlass.worker.common.atomic_files import remove_if_there, write_bytes
 from windlass.worker.common.file_reads import exists, regular_only
 
 DIGEST_IN_TEXT = re.compile(rb"(?<![0-9a-f])(?:b3-)?[0-9a-f]{64}(?![0-9a-f])")
-_LIST = b'{"files":['  # the first bytes of every manifest, which lists the files of a tree
+_LIST = b'{"files":['  # the first bytes of every manifest
 _CHUNK = 1 << 20
-_OUTGOING = ".out-"  # prefix of a blob that is being deleted
-_MOST_NOTED = 200_000  # entries; above this number, the oldest entries are dropped
-_LARGEST_VERIFIED = 64 << 20  # bytes; verifying a larger blob would delay the response too long
+_OUTGOING = ".out-"  # name prefix of a blob that is being deleted
+_MOST_NOTED = 200_000  # the most entries to keep; beyond that, the oldest are dropped
+_LARGEST_VERIFIED = 64 << 20  # bytes; verifying a larger blob would delay responses too long
 _OVERLAP = 80  # bytes; more than the length of a digest
-_STALE = 600.0  # seconds; a request for a blob with an older timestamp renews the timestamp
+_STALE = 600.0  # seconds; a request for a blob whose timestamp is older renews it
 
 
 class FileBlobStore:
-    """A blob store in the files of one directory.
+    """A blob store that keeps its blobs as files in one directory.
 
     >>> import tempfile
     >>> store = FileBlobStore(Path(tempfile.mkdtemp()))
@@ -63,9 +63,9 @@ class FileBlobStore:
         """
         self._horizon = lately
         self._root = str(path)
-        self._lately: dict[str, float] = {}  # time of the last request or upload, by digest
-        self._unwritten: dict[str, bytes] = {}  # in the database, by digest
-        self._written: set[str] = set()  # those of them that have a file by now
+        self._lately: dict[str, float] = {}  # the time of the last request or upload, by digest
+        self._unwritten: dict[str, bytes] = {}  # blobs in the database, by digest
+        self._written: set[str] = set()  # the digests of those that have a file by now
         self._writing = threading.Lock()
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
 
@@ -75,7 +75,7 @@ class FileBlobStore:
         return Path(self._root)
 
     def path(self, digest: str) -> str:
-        """Return the path of a blob, whether or not the file exists."""
+        """Return the path of a blob's file, whether or not the file exists."""
         if not is_digest(digest):
             raise ValueError(f"{digest!r} is not a digest")
         return path_in_store(self._root, digest)
@@ -87,7 +87,7 @@ class FileBlobStore:
         """
         path = self.path(digest)
         now = time.time()
-        self._note(digest, now)  # before the look: see `withdraw`
+        self._note(digest, now)  # must precede the check for the file; see `withdraw`
         if digest in self._unwritten:
             return True
         try:
@@ -98,10 +98,10 @@ class FileBlobStore:
         return True
 
     def missing(self, digests: Iterable[str], *, trees: Iterable[str] = ()) -> list[str]:
-        """Return the digests whose blobs the store does not have, without duplicates.
+        """Return, without duplicates, the digests whose blobs the store does not have.
 
-        `trees` are the digests of manifests. A manifest counts as missing, too, if a file that it
-        lists was found damaged.
+        `trees` are the digests of manifests. A manifest also counts as missing if a file that it
+        lists was found to be damaged.
         """
         missing = [digest for digest in dict.fromkeys(digests) if not self.has(digest)]
         checked = [tree for tree in trees if tree not in missing]
@@ -110,7 +110,7 @@ class FileBlobStore:
         return missing
 
     def get(self, digest: str) -> bytes:
-        """Return the verified bytes of a blob.
+        """Return the content of a blob after verifying it.
 
         Raise `ValueError` if the blob is larger than any manifest.
         """
@@ -134,7 +134,7 @@ class FileBlobStore:
     def put(self, data: bytes, *, digest: str | None = None) -> str:
         """Store some bytes and return their digest.
 
-        Raise `ValueError` if `digest` is a different one.
+        Raise `ValueError` if `digest` is not the digest of the bytes.
         """
         actual = hashlib.sha256(data).hexdigest()
         if digest is not None and actual != digest:
@@ -147,7 +147,7 @@ class FileBlobStore:
         return actual
 
     def add_unwritten(self, blobs: Mapping[str, bytes]) -> None:
-        """Add blobs that are in the database and have no file yet."""
+        """Add blobs that are in the database but have no files yet."""
         self._unwritten.update(blobs)
 
     def unwritten(self) -> list[str]:
@@ -155,7 +155,7 @@ class FileBlobStore:
         return list(self._unwritten)
 
     def write_out(self, digest: str) -> None:
-        """Write the file of a blob that is in the database, unless it is written."""
+        """Write the file of a blob that is in the database, unless it is already written."""
         if digest not in self._unwritten:
             return
         with self._writing:  # a synced file must not be replaced
@@ -163,14 +163,14 @@ class FileBlobStore:
             if data is None or (digest in self._written and self._is_intact(digest)):
                 return
             self._note(digest, time.time())
-            # The row is durable, so the file need not be.
+            # The row is durable, so the file need not be synced.
             temporary = f"{self._root}/{INCOMING}{digest}"
             write_bytes(temporary, data)
             put_in_place(temporary, self.path(digest))
             self._written.add(digest)
 
     def forget_unwritten(self, digests: Iterable[str]) -> int:
-        """Forget blobs whose files are durable, and return their size."""
+        """Forget blobs whose files are durable, and return the blobs' total size."""
         size = 0
         with self._writing:
             for digest in digests:
@@ -179,9 +179,9 @@ class FileBlobStore:
         return size
 
     def sweep(self) -> None:
-        """Clean up the unfinished writes and deletions of killed servers.
+        """Clean up after killed servers: remove unfinished writes and undo unfinished deletions.
 
-        Call this at the server start.
+        Call this method when the server starts.
         """
         for name in os.listdir(self._root):
             path = f"{self._root}/{name}"
@@ -204,10 +204,10 @@ class FileBlobStore:
                             continue
 
     def listed(self, digest: str) -> list[str] | None:
-        """Return the digests in a blob that begins like a manifest. Return None for any other blob.
+        """Return the digests in a blob that begins like a manifest, or None for any other blob.
 
-        Garbage collection keeps these digests. A project file may look like a manifest and keep
-        blobs that nobody needs, but no needed blob is deleted.
+        Garbage collection keeps these digests. A project file that looks like a manifest may keep
+        unneeded blobs, but no needed blob is deleted.
         """
         try:
             fd = open_blob(self._root, digest)
@@ -217,13 +217,13 @@ class FileBlobStore:
             return _listed_in(file)
 
     def lately(self) -> set[str]:
-        """Return the digests that clients requested or wrote recently."""
+        """Return the digests that clients recently requested or wrote."""
         limit = time.time() - self._horizon
         self._lately = {digest: at for digest, at in self._lately.copy().items() if at > limit}
         return set(self._lately)
 
     def may_come(self, digest: str, needed: Iterable[str] = ()) -> bool:
-        """Return whether an uploaded blob may get its name now. All blobs in `needed` must exist.
+        """Return whether an uploaded blob may get its final name. All blobs in `needed` must exist.
 
         If a file that a manifest lists was deleted during the upload, the manifest is refused. The
         client sends the manifest again once the server reports the manifest missing.
@@ -234,9 +234,9 @@ class FileBlobStore:
     def withdraw(self, digest: str) -> bool:
         """Delete an unreferenced blob. Return False if a client is using it after all.
 
-        The blob is first renamed. A client that checks for the blob after this moment uploads it
-        again. If a client checked earlier, the store has noted the request, or the file has a
-        second link. Then the blob is restored.
+        The blob is first renamed. A client that checks for it after this moment uploads it again.
+        If a client checked earlier, the store has noted the request or the file has a second link.
+        In that case, the blob is restored.
         """
         path = self.path(digest)
         aside = f"{self._root}/{_OUTGOING}{digest}"
@@ -253,7 +253,7 @@ class FileBlobStore:
         return True
 
     def discard_damaged(self, kept: Container[str], limit: float) -> None:
-        """Delete damaged blobs that a client sent again or that no record needs."""
+        """Delete damaged blobs that a client has sent again or that no record needs."""
         for digest in damaged_blobs(self._root):
             aside = f"{self._root}/{DAMAGED}{digest}"
             try:
@@ -262,10 +262,10 @@ class FileBlobStore:
                 continue
             if is_old and (digest not in kept or exists(self.path(digest))):
                 remove_if_there(aside)
-                remove_tree(aside)  # the name belonged to a directory, not to a file
+                remove_tree(aside)  # a directory had the blob's name
 
     def _is_intact(self, digest: str) -> bool:
-        """Return whether the store has a blob with the right content. Set a damaged blob aside."""
+        """Return whether the store has an intact copy of a blob. Set a damaged copy aside."""
         try:
             os.close(open_verified(self._root, digest))
         except FileNotFoundError:
@@ -273,7 +273,7 @@ class FileBlobStore:
         return True
 
     def _damaged(self) -> set[str]:
-        """Return the digests of damaged blobs that clients have not sent again."""
+        """Return the digests of damaged blobs that no client has sent again."""
         return {d for d in damaged_blobs(self._root) if is_digest(d) and not exists(self.path(d))}
 
     def _note(self, digest: str, now: float) -> None:
@@ -291,7 +291,7 @@ class FileBlobStore:
         os.unlink(aside)
 
     def start_uploads(self) -> FileBlobUploads:
-        """Start to receive a pack of blobs."""
+        """Start receiving a pack of blobs."""
         return FileBlobUploads(self)
 
     def check_space(self, size: int = 0) -> None:
@@ -303,24 +303,24 @@ class FileBlobStore:
         return held(self._root)
 
     def discard_unfinished(self, trial_id: int) -> None:
-        """Delete partial blobs that the processes of a finished trial left behind."""
+        """Delete partial blobs that a finished trial's processes left behind."""
         remove_staging(self._root, str(trial_id))
 
     def upload_path(self) -> Path:
-        """Return a new path for an upload. `sweep` deletes files that remain there."""
+        """Return a new path for an upload. `sweep` deletes leftover uploads."""
         return Path(self._root, f"{INCOMING}{threading.get_ident()}-{os.urandom(8).hex()}")
 
     def put_upload(self, source: Path, digest: str) -> None:
         """Store a file that was written to `upload_path`.
 
-        The caller has checked and synced the file.
+        The caller must have checked and synced the file.
         """
         target = self.path(digest)
         self._note(digest, time.time())
         put_in_place(str(source), target)
 
     def put_file(self, source: Path) -> tuple[str, int]:
-        """Store the content of a file, which stays in place. Return the digest and the size."""
+        """Store a file's content without moving the file. Return the content's digest and size."""
         hasher = hashlib.sha256()
         size = 0
         with open(source, "rb", opener=regular_only) as file:
@@ -329,11 +329,11 @@ class FileBlobStore:
                 size += len(chunk)
         digest = hasher.hexdigest()
         target = self.path(digest)
-        # If the blob is new, `source` is a second hard link to the blob, which keeps the blob
-        # alive. If the blob exists already, check it.
+        # If the blob is new, `source` becomes a second hard link to it, which keeps the blob alive.
+        # If the blob already exists, check that it is intact.
         if not exists(target) or not self.has(digest) or not self._is_intact(digest):
-            # Link the file instead of moving it. If the server is killed here, the next server
-            # still finds the source.
+            # Link the file instead of moving it, so that the next server still finds the source if
+            # the server is killed here.
             temporary = f"{self._root}/{INCOMING}{digest}-{threading.get_ident()}"
             remove_if_there(temporary)
             os.link(source, temporary)

@@ -1,14 +1,15 @@
 """Garbage collection, which deletes unused blobs and the folders of deleted trials.
 
-To keep too much is better than to delete a needed file. So the collector deletes the folder of a
-trial only if the folder has a mark that the trial was deleted. A missing database row is not
+Keeping too much is better than deleting a needed file. The collector therefore deletes a trial's
+folder only if the folder contains a mark that the trial was deleted. A missing database row is not
 enough, because a database restored from an older copy lacks the newest trials.
 
-The collector keeps a blob if any row of any table contains a text that looks like its digest, and
-keeps all blobs that a kept manifest lists. So a new table needs no code here. It also keeps young
-blobs and recently requested blobs, because a client may be about to refer to them, and blobs with a
-second hard link (see server/stores/blobs/files.py). Trials write checkpoints to the store
-themselves, and the collector deletes no blob while a trial saves one.
+The collector keeps a blob if any row of any table contains a text that looks like the blob's
+digest, and also keeps all blobs that a kept manifest lists. A new table therefore needs no code
+here. The collector also keeps young and recently requested blobs, because a client may be about to
+refer to them, and blobs that have a second hard link (see server/stores/blobs/files.py). Trials
+write checkpoints to the store themselves, so the collector deletes no blob while a trial saves a
+checkpoint.
 """
 
 from __future__ import annotations
@@ -32,17 +33,17 @@ from windlass.server.stores.blobs.files import DIGEST_IN_TEXT, FileBlobStore
 from windlass.worker.blobs.writer import LOCK as SAVING_LOCK
 from windlass.worker.common.file_reads import exists, read_file
 
-# Large columns that never name a blob. The collector does not read them.
+# Large columns that never contain a digest. The collector does not read them.
 _PASSED_OVER: dict[str, frozenset[str]] = {"events": frozenset({"kind", "reason", "message"})}
 _GONE = ".gone-"
-_DELETED = ".deleted"  # name of a mark in the folder of a trial whose rows are being deleted
-# Name of the folder in the home that receives the folders of unknown trials.
+_DELETED = ".deleted"  # the mark in the folder of a trial whose rows are being deleted
+# The folder in the home to which the folders of unknown trials are moved.
 SET_ASIDE = "set-aside"
-_MOST_REPORTED = 1000  # unknown folders listed in a report
+_MOST_REPORTED = 1000  # the most unknown folders to list in a report
 _CHECKPOINTS = "checkpoints"
-_SHARDS = ".shards"  # contains a folder for each incomplete checkpoint
+_SHARDS = ".shards"  # the folder that contains a folder for each incomplete checkpoint
 _LARGEST_RECORD = 64 << 20
-_PATIENCE = 30.0  # seconds to wait until no trial saves a checkpoint
+_PATIENCE = 30.0  # seconds to wait for a moment at which no trial saves a checkpoint
 _TRY_AGAIN = 0.05
 
 
@@ -61,8 +62,8 @@ class Garbage:
     ) -> GarbageReport:
         """Delete data that was unused for `older_than` seconds, and return a report.
 
-        Folders of trials that the database does not know are kept. If `set_aside` is true, they are
-        moved to the folder `set-aside` of the home.
+        Folders of trials that are not in the database are kept. If `set_aside` is true, they are
+        moved to the home's folder `set-aside`.
         """
         if not self._turn.acquire(blocking=False):
             raise Conflict(
@@ -106,8 +107,8 @@ class Garbage:
                 old[digest] = status.st_size
         young -= kept
         kept |= young | self._named_by(young)
-        # Delete manifests before the blobs that they list, so that an existing manifest is always
-        # complete.
+        # Delete manifests before the blobs that they list, so that all blobs of an existing
+        # manifest exist.
         lists = [
             digest
             for digest in old
@@ -128,17 +129,17 @@ class Garbage:
         return GarbageReport(blobs=number, bytes=size, kept=len(kept), young=len(young))
 
     def _pointed_to(self) -> set[str]:
-        """Return all digests in records, and all digests in manifests that records refer to."""
-        # Read record files before the database, because their content may move to the database
+        """Return all digests in records and in the manifests that records refer to."""
+        # Read record files before the database, because their contents may move to the database
         # meanwhile.
         named = set(self._in_records())
         named |= self._db.read(lambda connection: set(_digests_in(connection)))
         return named | self._named_by(named)
 
     def _in_records(self) -> Iterator[str]:
-        """Yield the digests in record files of trials.
+        """Yield the digests in the trials' record files.
 
-        The database may not have these records yet.
+        The database may not contain these records yet.
         """
         for trial in _names(self._trials):
             folder = self._trials / trial / _CHECKPOINTS
@@ -151,7 +152,7 @@ class Garbage:
             *self._folders()[1],
             *(folder / name for folder in aside for name in _names(folder)),
         ]
-        for folder in unknown:  # for trials without rows, keep code, calls and checkpoints
+        for folder in unknown:  # for trials that have no row, keep code, calls and checkpoints
             for path in (*folder.glob(f"*/*/{LAUNCH}"), *folder.glob(f"{_CHECKPOINTS}/*.json")):
                 yield from _digests_of_record(path)
 
@@ -159,10 +160,9 @@ class Garbage:
         return {named for digest in digests for named in self._blobs.listed(digest) or ()}
 
     def _folders(self) -> tuple[list[Path], list[Path]]:
-        """Return the folders of deleted trials, and the folders of trials without rows."""
+        """Return the folders of deleted trials and the folders of trials that have no row."""
         folders = [self._trials / name for name in _names(self._trials)]
-        # Read rows after the folders were listed, because a new trial gets its row before its
-        # folder.
+        # Read rows after listing the folders, because a new trial gets its row before its folder.
         rows = self._db.read(lambda connection: connection.rows("SELECT id FROM trials"))
         trial_ids = {str(row["id"]) for row in rows}
         gone = [folder for folder in folders if folder.name.startswith(_GONE)]
@@ -182,16 +182,16 @@ class Garbage:
 
 
 def mark_deleted(trials: Path, trial_id: int) -> None:
-    """Mark the folder of a trial before the rows of the trial are deleted.
+    """Mark a trial's folder before the trial's rows are deleted.
 
     If the server is killed after that, the next garbage collection deletes the folder.
     """
-    with contextlib.suppress(OSError):  # without the mark, the folder counts as unknown and stays
+    with contextlib.suppress(OSError):  # a folder without the mark counts as unknown and is kept
         (trials / str(trial_id) / _DELETED).touch()
 
 
 def remove_folder(trials: Path, trial_id: int) -> None:
-    """Delete the folder of a deleted trial. Garbage collection later deletes remaining files."""
+    """Delete a deleted trial's folder. Garbage collection later deletes any remaining files."""
     folder, aside = trials / str(trial_id), trials / f"{_GONE}{trial_id}"
     try:
         folder.rename(aside)
@@ -227,7 +227,7 @@ def _names(folder: Path) -> list[str]:
 
 @contextlib.contextmanager
 def _alone(blobs: Path) -> Iterator[None]:
-    """Lock the blob store exclusively. Wait until no trial saves a checkpoint.
+    """Lock the blob store exclusively, after waiting until no trial saves a checkpoint.
 
     A trial that wants to save a checkpoint waits until the lock is free.
     """

@@ -1,4 +1,4 @@
-"""Receives packs of blobs, and stores the blobs in files."""
+"""Receives packs of blobs and stores the blobs in files."""
 
 from __future__ import annotations
 
@@ -17,17 +17,16 @@ from windlass.worker.common.atomic_files import make_folder
 if TYPE_CHECKING:
     from windlass.server.stores.blobs.files import FileBlobStore
 
-INCOMING = ".in-"  # prefix of an unfinished upload
-_BATCH = 128  # blobs that are synced together; each one is an open file
+INCOMING = ".in-"  # name prefix of an unfinished upload
+_BATCH = 128  # blobs that are synced together; each of them is an open file
 _AT_A_TIME = 16
 
 
 class FileBlobUploads:
-    """Receives the blobs of one request, and syncs them to disk in batches.
+    """Receives the blobs in one request and syncs them to disk in batches.
 
-    A disk syncs many files at once in little more time than one file. Synced one after the other,
-    10,000 small files would take most of a minute. The blobs get their final names in the order of
-    arrival.
+    A disk can sync many files together almost as fast as one file. Syncing 10,000 small files one
+    after another would take most of a minute. The blobs get their final names in order of arrival.
     """
 
     def __init__(self, store: FileBlobStore) -> None:
@@ -41,7 +40,7 @@ class FileBlobUploads:
         self._open_current().write(data)
 
     def finish(self, digest: str, *, is_manifest: bool = False) -> None:
-        """End the current blob. Raise `ValueError` if its content has another digest.
+        """End the current blob. Raise `ValueError` if its content does not have this digest.
 
         A manifest is dropped if a file that it lists was deleted meanwhile.
         """
@@ -53,7 +52,7 @@ class FileBlobUploads:
             self.commit()
 
     def commit(self) -> None:
-        """Sync all finished blobs, and rename them to their final names."""
+        """Sync all finished blobs and rename them to their final names."""
         if len(self._finished) == 1:
             self._finished[0].sync()
         elif self._finished:
@@ -81,7 +80,7 @@ class FileBlobUploads:
 
 
 class _IncomingBlob:
-    """A blob in a temporary file, invisible to readers until `put` is called."""
+    """A blob in a temporary file, which readers cannot see until `put` is called."""
 
     def __init__(self, store: FileBlobStore) -> None:
         self._store = store
@@ -116,7 +115,7 @@ class _IncomingBlob:
             self._name = ""
 
     def close(self) -> None:
-        """Delete the temporary file, unless the file has become a blob."""
+        """Delete the temporary file unless it has become a blob."""
         self._file.close()
         if self._name:
             os.unlink(self._name)
@@ -131,7 +130,7 @@ def _needed_by(path: str) -> Iterable[str]:
         # Do not search the text for digests, because a file name may look like one.
         return [digest for digest in blobs_of(decode(data)) if is_digest(digest)]
     except (KeyError, TypeError, ValueError, IndexError, RecursionError):
-        return ()  # the manifest is invalid, which a later restore reports
+        return ()  # the manifest is invalid, and a later restore will report that
 
 
 def put_in_place(temporary: str, target: str) -> None:

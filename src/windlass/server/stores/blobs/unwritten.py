@@ -1,10 +1,10 @@
-"""Small blobs of new trials that have no file yet, in the table `unwritten_blobs`.
+"""Keeps small blobs of new trials in the table `unwritten_blobs` until their files are written.
 
-To create and sync a file takes longer than to store a trial. A small call is therefore a row of
-the database at first, which the transaction of its trial stores. Its file is written when something
-needs the file, and at the latest when no trial was submitted for some seconds. Once the files are
-on the disk, their rows are deleted. After a loss of power, the files of the remaining rows may be
-damaged, so the next server writes these files again.
+Creating and syncing a file takes longer than storing a trial. A small blob, such as a call, is
+therefore first stored as a database row, in the same transaction as its trial. Its file is written
+as soon as something needs the file, or once no trial has been submitted for some seconds. When the
+files are durable, their rows are deleted. After a power failure, files whose rows still exist may
+be damaged, so the next server writes these files again.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from windlass.server.db.errors import DatabaseUnavailable
 if TYPE_CHECKING:
     from windlass.server.stores.blobs.files import FileBlobStore
 
-LARGEST_ROW = 16 * 1024  # bytes of a blob
-_MOST_WAITING = 32 << 20  # bytes of all blobs without a file
+LARGEST_ROW = 16 * 1024  # bytes in a blob
+_MOST_WAITING = 32 << 20  # bytes in all blobs that have no file
 _QUIET = 3.0  # seconds without a new blob before the files are written
 _BATCH = 500
 _log = logging.getLogger("windlass")
 
 
 class UnwrittenBlobs:
-    """Adds blobs to the table, and writes their files in a thread of its own."""
+    """Adds blobs to the table and writes their files in a separate thread."""
 
     def __init__(self, database: Database, store: FileBlobStore) -> None:
         self._db = database
@@ -45,7 +45,7 @@ class UnwrittenBlobs:
             self._take({row["digest"]: row["data"] for row in rows})
 
     def accepts(self, data: bytes) -> bool:
-        """Whether a blob is small enough for the table."""
+        """Return whether a blob is small enough for the table."""
         return len(data) <= LARGEST_ROW and self._size + len(data) <= _MOST_WAITING
 
     def insert(self, connection: Connection, blobs: Mapping[str, bytes]) -> None:
@@ -57,12 +57,12 @@ class UnwrittenBlobs:
         )
 
     def inserted(self, blobs: Mapping[str, bytes]) -> None:
-        """Make committed blobs available, and write their files later."""
+        """Make committed blobs available and schedule writing their files."""
         if blobs:
             self._take(blobs)
 
     def close(self) -> None:
-        """Stop the thread. The next server continues with the rows of the table."""
+        """Stop the thread. The next server continues with the remaining rows."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
@@ -91,13 +91,13 @@ class UnwrittenBlobs:
                     return
             try:
                 self._write_files()
-            except (OSError, DatabaseUnavailable) as error:  # a full disk: the rows stay
+            except (OSError, DatabaseUnavailable) as error:  # the disk may be full; the rows remain
                 _log.warning("small blobs stay in the database: %s", error)
                 with self._changed:
                     self._changed.wait_for(lambda: self._is_closed, timeout=60.0)
 
     def _write_files(self) -> None:
-        """Write the file of each row, sync the files, then delete the rows."""
+        """Write the file for each row, sync the files, and then delete the rows."""
         digests = self._store.unwritten()
         for start in range(0, len(digests), _BATCH):
             if self._is_closed:
@@ -118,14 +118,14 @@ class UnwrittenBlobs:
 
 
 def check_digest(data: bytes, digest: str) -> None:
-    """Raise `ValueError` unless the bytes have the digest."""
+    """Raise `ValueError` unless the bytes have this digest."""
     actual = hashlib.sha256(data).hexdigest()
     if actual != digest:
         raise ValueError(f"the bytes have the digest {actual}, not {digest}")
 
 
 def _sync(folder: str, paths: Sequence[str]) -> None:
-    """Sync files and their names to the disk: all with one call where the system has it."""
+    """Sync files and their names to disk, using a single call if the system offers it."""
     syncfs = getattr(ctypes.CDLL(None), "syncfs", None)
     if syncfs is not None:
         _with_descriptor(folder, syncfs)

@@ -1,4 +1,4 @@
-"""Uploads of large files, which are written and synced piece by piece."""
+"""Receives uploads of large files, writing and syncing them piece by piece."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 from windlass.server.stores.blobs.disk_space import check_disk_space
 
-CHECK_EVERY = 16 << 20  # bytes between two checks of the free disk space
-SYNC_EVERY = 64 << 20  # bytes between two syncs; a single sync of a large file would take minutes
+CHECK_EVERY = 16 << 20  # bytes between checks of the free disk space
+SYNC_EVERY = 64 << 20  # bytes between syncs; a single sync of a large file would take minutes
 
 
 class IncomingFile:
@@ -30,7 +30,7 @@ class IncomingFile:
         self._file.close()
 
     def add(self, piece: bytes) -> None:
-        """Append a piece. Raise `NoSpace` if too little disk space is left."""
+        """Append a piece to the file. Raise `NoSpace` if too little disk space is left."""
         if self._hasher is not None:
             self._hasher.update(piece)
         self.size += self._file.write(piece)

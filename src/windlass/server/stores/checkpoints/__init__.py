@@ -1,1 +1,1 @@
-"""Checkpoints: database rows made from the records that programs write, and the retention rules."""
+"""Checkpoints: their database rows, imported from records that programs write, and retention."""

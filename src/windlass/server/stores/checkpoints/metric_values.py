@@ -1,4 +1,4 @@
-"""Metric values of checkpoints: the values that a trial had reported when it saved a checkpoint."""
+"""Finds the metric values that a trial had reported when it saved each checkpoint."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from windlass.model.records import CheckpointRecord, is_own_metric
 from windlass.server.stores.metrics.base import MetricStore, Wanted
 from windlass.server.stores.metrics.columns import Column
 
-_MOST_REMEMBERED = 100_000  # cached values
-# Step, attempt and time of a point; the greatest tuple takes precedence.
+_MOST_REMEMBERED = 100_000  # the most values to cache
+# The step, attempt and time of a point. The point with the greatest tuple takes precedence.
 _Order = tuple[float, int, float]
-_Sizes = tuple[int, ...]  # sizes of the metrics files of a trial
+_Sizes = tuple[int, ...]  # the sizes of a trial's metrics files
 
 
 class CheckpointMetrics:
-    """Finds metric values of checkpoints, and caches them until the trial reports more."""
+    """Finds the metric values for checkpoints, and caches them until their trial reports more."""
 
     def __init__(self, metrics: MetricStore) -> None:
         self._metrics = metrics
-        self._cache: dict[str, tuple[_Sizes, dict[str, float]]] = {}  # by the uid of the checkpoint
+        self._cache: dict[str, tuple[_Sizes, dict[str, float]]] = {}  # by checkpoint uid
         self._remembered = 0
         self._lock = threading.Lock()
 
     def added_to(self, records: Sequence[CheckpointRecord]) -> list[CheckpointRecord]:
-        """Return copies of checkpoints with the metric values that their programs had reported."""
+        """Return copies of checkpoints that include the metric values reported for them."""
         by_trial: dict[int, list[CheckpointRecord]] = {}
         for record in records:
             by_trial.setdefault(record.trial_id, []).append(record)
@@ -59,7 +59,7 @@ class CheckpointMetrics:
 
 
 def with_metrics(record: CheckpointRecord, values: dict[str, float]) -> CheckpointRecord:
-    """Return a copy of a checkpoint with these metrics added.
+    """Return a copy of a checkpoint that includes these metric values.
 
     Infinite and NaN values become texts.
     """
@@ -76,9 +76,9 @@ def values_at(
 ) -> dict[int, dict[str, float]]:
     """Return the metric values of checkpoints, by checkpoint id and metric name.
 
-    The value is the one reported at the step of the checkpoint, or else the last one before this
-    step. Reports of later attempts do not count. If the checkpoint has no step, its time decides.
-    If a step was reported more than once, the last report of the newest attempt counts.
+    A checkpoint gets the value reported at its step or, if there is none, the last value before
+    that step. Reports from later attempts do not count. If the checkpoint has no step, its time is
+    used instead. If a step was reported more than once, the newest attempt's last report counts.
     """
     points: dict[tuple[int, str], tuple[_Order, float]] = {}
     for attempt, name, column in _columns(metrics, trial_id, wanted):
@@ -110,10 +110,10 @@ def _last_before(
 def _columns(
     metrics: MetricStore, trial_id: int, wanted: Wanted
 ) -> Iterator[tuple[int, str, Column]]:
-    """Yield the points of metrics in pieces, with the attempt number and the metric name.
+    """Yield metric points in pieces, each with the attempt number and the metric name.
 
-    Within a piece, steps and times grow. Nearly every program reports in this order, so most
-    columns are one piece.
+    Within a piece, steps and times increase. Nearly every program reports in this order, so most
+    columns are a single piece.
     """
     for replica, columns in metrics.columns(trial_id, wanted):
         for name, column in columns.items():

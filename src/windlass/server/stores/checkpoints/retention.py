@@ -1,4 +1,4 @@
-"""Retention: a pure function that selects which checkpoints of a trial to delete."""
+"""Retention: a pure function that selects which of a trial's checkpoints to delete."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def to_delete(
 ) -> list[CheckpointRecord]:
     """Select the checkpoints that no retention rule keeps, oldest first.
 
-    `values` has the known metric values, by checkpoint id. `used` has the ids of checkpoints in
-    use. Of two equally good checkpoints, the newer one counts as better. NaN is never among the
-    best. A checkpoint without a value may turn out to be the best. So all checkpoints are kept
-    while no value is known. Afterwards, a checkpoint without a value is deleted only if the user
-    set `last`.
+    `values` maps checkpoint ids to the known metric values. `used` contains the ids of checkpoints
+    in use. Of two equally good checkpoints, the newer one counts as better. NaN is never among the
+    best. A checkpoint that has no value yet may turn out to be the best, so all checkpoints are
+    kept while no value is known. Afterwards, a checkpoint that has no value is deleted only if the
+    user set `last`.
 
     >>> three = [CheckpointRecord(id=n, uid="", trial_id=1, number=n, name="m") for n in (1, 2, 3)]
     >>> best = Keep(last=1, best=1, metric="loss")

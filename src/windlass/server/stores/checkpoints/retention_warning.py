@@ -1,4 +1,4 @@
-"""A warning for a trial if `keep_best` names a metric that none of its checkpoints has."""
+"""Warns if `keep_best` names a metric for which none of a trial's checkpoints has a value."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from windlass.model.status import NOTHING_TO_JUDGE_BY, Event, EventKind
 from windlass.server.db.base import Connection
 from windlass.server.db.event_rows import add_events
 
-_MANY = 10  # surplus checkpoints before the warning; fewer are normal if a program rarely validates
+_MANY = 10  # surplus checkpoints before the warning; fewer are normal if programs rarely validate
 _NAMED = 10
 
 
@@ -24,11 +24,11 @@ def warn(
     *,
     is_over: bool,
 ) -> None:
-    """Warn once that all checkpoints are kept, because the best ones are unknown.
+    """Warn once that all checkpoints are kept because the best ones are unknown.
 
-    The program may report the metric later. So the warning waits until there are many checkpoints
-    or the trial `is_over`. It comes at once if a group, such as `validation`, has a metric of this
-    name.
+    The program may report the metric later, so the warning is delayed until there are many
+    checkpoints or the trial is over (`is_over`). It is recorded at once if a group, such as
+    `validation`, has a metric of this name.
     """
     parameters = {"trial_id": trial_id, "reason": NOTHING_TO_JUDGE_BY}
     query = "SELECT 1 FROM events WHERE trial_id = :trial_id AND reason = :reason"
@@ -48,7 +48,7 @@ def warn(
 
 
 def explain(metric: str, names: Sequence[str], step: int | None) -> str:
-    """Return a message that says why no checkpoint has a value for the metric, with a suggestion.
+    """Return a message that says why no checkpoint has a value for the metric, and what to try.
 
     >>> print(explain("accuracy", ["loss", "validation/accuracy"], 4))
     keep_best: no 'accuracy' was reported, so all checkpoints stay; \

@@ -1,4 +1,4 @@
-"""Checkpoint rows in the database: queries, deletion marks, and uses by trials and models."""
+"""Checkpoint rows in the database, including deletion marks and uses by trials and models."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ LIVE = "SELECT * FROM checkpoints WHERE NOT is_deleted"
 
 
 def use(connection: Connection, uid: str, kind: str, user_id: int) -> None:
-    """Record that a trial started from a checkpoint or that a model version refers to it.
+    """Record that a trial starts from a checkpoint or that a model version refers to it.
 
-    `kind` is `trial` or `model version`, and `user_id` is the id of this trial or version.
+    `kind` is `trial` or `model version`, and `user_id` is that trial's or version's id.
     """
     connection.run(
         "INSERT INTO checkpoint_uses (checkpoint_id, kind, user_id)"
@@ -51,7 +51,7 @@ def let_go(connection: Connection, trial_ids: Sequence[int]) -> None:
 
 
 def refuse_used(connection: Connection, trial_ids: Sequence[int]) -> None:
-    """Raise Conflict if a checkpoint of these trials is in use, so that they are not deleted."""
+    """Raise Conflict if any of these trials' checkpoints is in use, so that no trial is deleted."""
     for trial_id in trial_ids:
         there = of_trial(connection, trial_id)
         if uses := find_uses(connection, [record.id for record in there]):
@@ -59,7 +59,7 @@ def refuse_used(connection: Connection, trial_ids: Sequence[int]) -> None:
 
 
 def find_by_uid(connection: Connection, uid: str) -> CheckpointRecord | None:
-    """Return the checkpoint with this uid, or None if there is none."""
+    """Return the checkpoint that has this uid, or None if there is none."""
     row = connection.row(f"{LIVE} AND uid = :uid", {"uid": uid})
     return None if row is None else to_record(row)
 
@@ -71,13 +71,13 @@ def list_numbers(connection: Connection, trial_id: int) -> set[int]:
 
 
 def of_trial(connection: Connection, trial_id: int) -> list[CheckpointRecord]:
-    """Return all checkpoints of a trial in the order of their import."""
+    """Return all of a trial's checkpoints in the order of their import."""
     rows = connection.rows(f"{LIVE} AND trial_id = :trial_id ORDER BY id", {"trial_id": trial_id})
     return [to_record(row) for row in rows]
 
 
 def find(connection: Connection, key: str) -> CheckpointRecord:
-    """Return the checkpoint with this id or uid. Raise NotFound if there is none."""
+    """Return the checkpoint that has this id or uid. Raise NotFound if there is none."""
     if _UID.fullmatch(key):
         record = find_by_uid(connection, key)
         if record is not None:
@@ -99,7 +99,7 @@ def find(connection: Connection, key: str) -> CheckpointRecord:
 def mark_deleted(
     connection: Connection, records: Sequence[CheckpointRecord]
 ) -> list[CheckpointRecord]:
-    """Mark those checkpoints as deleted that nobody uses, and return them."""
+    """Mark the unused checkpoints among these as deleted, and return them."""
     mark = (
         "UPDATE checkpoints SET is_deleted = TRUE WHERE id = :id AND NOT EXISTS"
         " (SELECT 1 FROM checkpoint_uses WHERE checkpoint_id = :id)"
@@ -108,7 +108,7 @@ def mark_deleted(
 
 
 def find_uses(connection: Connection, ids: Sequence[int]) -> list[Row]:
-    """Return the uses of checkpoints: trials that started from them, and model versions."""
+    """Return the uses of checkpoints by trials that started from them and by model versions."""
     conditions = Conditions()
     conditions.one_of("checkpoint_uses.checkpoint_id", ids or [-1])
     query = (
@@ -124,7 +124,7 @@ def find_uses(connection: Connection, ids: Sequence[int]) -> list[Row]:
 def with_uses(
     connection: Connection, records: Sequence[CheckpointRecord]
 ) -> list[CheckpointRecord]:
-    """Return copies of the checkpoints with the trials and model versions that use them."""
+    """Return copies of the checkpoints that include the trials and model versions using them."""
     models: dict[int, dict[str, int]] = {}
     trials: dict[int, list[int]] = {}
     for row in find_uses(connection, [record.id for record in records]):
@@ -141,7 +141,7 @@ def with_uses(
 
 
 def is_used(records: Sequence[CheckpointRecord], uses: Sequence[Row]) -> Conflict:
-    """Return the error for checkpoints that cannot be deleted.
+    """Return the error for checkpoints that cannot be deleted because they are in use.
 
     The error names the trials and models that use the checkpoints.
     """

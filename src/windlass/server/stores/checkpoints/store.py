@@ -1,9 +1,9 @@
 """The checkpoint store, which imports, lists, changes and deletes checkpoints.
 
-The process of a trial writes the files of a checkpoint into the blob store itself. Then it writes a
-record file atomically (`worker/checkpoints/records.py`). This store imports each record file once
-as a database row: after a notification from the process, at the end of the attempt, or when the
-server starts.
+A trial's process itself writes a checkpoint's files to the blob store and then atomically writes a
+record file (`worker/checkpoints/records.py`). This store imports each record file once, as a
+database row. The import takes place after a notification from the process, at the end of the
+attempt, or when the server starts.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ _Count = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 
 
 class SavedRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A record file of a checkpoint, validated because a trial's own process wrote it."""
+    """A checkpoint's record file. It is validated, because a trial's own process wrote it."""
 
     uid: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z")]
     name: Annotated[str, msgspec.Meta(max_length=4096, pattern=r"^[^/\x00]+\Z")]
@@ -88,7 +88,7 @@ class SavedRecord(msgspec.Struct, frozen=True, kw_only=True):
     attempt: _Count = 1
     shards: _Count = 0
     metadata: dict[str, Any] = {}
-    # the highest step that the program had reported; only the program itself uses it
+    # the highest step that the program had reported, which only the program itself uses
     reported_step: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] | None = None
 
 
@@ -105,7 +105,7 @@ class CheckpointStore:
     ) -> None:
         """Create the store.
 
-        `keeping` is a function that returns the retention rule of a trial, or None.
+        `keeping` returns a trial's retention rule, or None if the trial has none.
         """
         self._home = home
         self._db = database
@@ -113,14 +113,14 @@ class CheckpointStore:
         self._keeping = keeping
         self._points = metrics
         self._metrics = CheckpointMetrics(metrics)
-        # The lock stops an import from restoring a checkpoint that is deleted after its file was
+        # The lock prevents an import from restoring a checkpoint that is deleted after its file was
         # read.
         self._lock = threading.Lock()
 
     # -- imports and retention --------------------------------------------------------
 
     def take_in(self, trial_id: int) -> None:
-        """Import the new checkpoints of a trial, and apply its retention rule."""
+        """Import a trial's new checkpoints and apply its retention rule."""
         folder = paths.checkpoints_dir(self._home, trial_id)
         if not is_folder(folder):
             return
@@ -133,7 +133,7 @@ class CheckpointStore:
             self._retain(trial_id)
 
     def tidy(self, trial_id: int) -> None:
-        """Delete files that only the processes of a trial need. All of them must have ended."""
+        """Delete files that only a trial's processes need. All of the processes must have ended."""
         folder = paths.checkpoints_dir(self._home, trial_id)
         if is_folder(folder):
             clear(str(folder))
@@ -202,7 +202,7 @@ class CheckpointStore:
         self._erase(self._db.write(lambda connection: mark_deleted(connection, gone)))
 
     def _erase(self, gone: Iterable[CheckpointRecord]) -> None:
-        """Delete the record files, then the rows, of checkpoints that are marked as deleted.
+        """Delete the record files and then the rows of checkpoints that are marked as deleted.
 
         Because of this order, the next server can finish an interrupted deletion.
         """
@@ -220,23 +220,23 @@ class CheckpointStore:
                 )
             )
 
-    # -- requests of clients ----------------------------------------------------------
+    # -- requests from clients --------------------------------------------------------
 
     async def record(self, key: str) -> CheckpointRecord:
-        """Return the checkpoint with this id or uid."""
+        """Return the checkpoint that has this id or uid."""
         return await self._whole(await self._db.aread(lambda connection: find(connection, key)))
 
     async def page(
         self, *, trial_id: int | None, sort: str, cursor: str | None, limit: int
     ) -> CheckpointPage:
-        """Return a page of matching checkpoints, sorted."""
+        """Return a sorted page of matching checkpoints."""
         page = await self._find_page(trial_id=trial_id, sort=sort, cursor=cursor, limit=limit)
         records = await self._db.aread(lambda connection: with_uses(connection, page.items))
         items = await asyncio.to_thread(self._metrics.added_to, records)
         return msgspec.structs.replace(page, items=tuple(items))
 
     async def _whole(self, record: CheckpointRecord) -> CheckpointRecord:
-        """Return a checkpoint with its uses and its metric values."""
+        """Return a checkpoint's record, including its uses and metric values."""
         records = await self._db.aread(lambda connection: with_uses(connection, [record]))
         [whole] = await asyncio.to_thread(self._metrics.added_to, records)
         return whole
@@ -268,9 +268,9 @@ class CheckpointStore:
         cursor: str | None,
         limit: int,
     ) -> CheckpointPage:
-        """Return a page of a trial's checkpoints, sorted by a metric.
+        """Return a page of a trial's checkpoints sorted by a metric.
 
-        Checkpoints without a value come last.
+        Checkpoints that have no value for the metric come last.
         """
         metric = _parse_metric(sort)
         if trial_id is None:
@@ -354,17 +354,17 @@ class CheckpointReader:
         self._pool = ThreadPoolExecutor(1, "windlass-checkpoints")
 
     def read_soon(self, trial_id: int) -> None:
-        """Import the new checkpoints of a trial soon. May be called from any thread."""
+        """Import a trial's new checkpoints soon. Thread-safe."""
         self._pool.submit(self._read_trial, trial_id)
 
     def catch_up(self, trial_ids: Iterable[int]) -> None:
-        """Import the checkpoints that trials saved while no server ran."""
+        """Import the checkpoints that trials saved while no server was running."""
         self._store.finish_deletions()
         for trial_id in trial_ids:
             self._store.take_in(trial_id)
 
     def close(self) -> None:
-        """End the thread. The next server start imports the rest."""
+        """End the thread. The remaining checkpoints are imported when the next server starts."""
         self._pool.shutdown(cancel_futures=True)
 
     def _read_trial(self, trial_id: int) -> None:
@@ -375,7 +375,7 @@ class CheckpointReader:
 
 
 def record_files(folder: Path) -> list[tuple[int, Path]]:
-    """Return the record files of a trial's checkpoints with their numbers, oldest first."""
+    """Return the record files of a trial's checkpoints and their numbers, oldest first."""
     files = []
     for name in os.listdir(folder):
         number = name.removesuffix(".json")
@@ -385,12 +385,13 @@ def record_files(folder: Path) -> list[tuple[int, Path]]:
 
 
 def read_saved(path: Path) -> SavedRecord | None:
-    """Read the record file of a checkpoint. Return None if the file is missing or invalid."""
+    """Read a checkpoint's record file. Return None if the file is missing or invalid."""
     data = read_file(str(path), _LARGEST_RECORD)
     if data is None:
         return None
     try:
-        # `json` reads file names that are not valid UTF-8. The JSON reader of msgspec refuses them.
+        # `json` accepts file names that are not valid UTF-8, while the JSON decoder of msgspec
+        # refuses them.
         return msgspec.convert(json.loads(data), learned(SavedRecord))
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         _log.warning("%s is not the record of a checkpoint: %s", path, error)
@@ -398,7 +399,7 @@ def read_saved(path: Path) -> SavedRecord | None:
 
 
 def _parse_metric(sort: str) -> str:
-    """Return the metric that a sort key names, as `metrics.loss` or `loss`."""
+    """Return the metric named by a sort key such as `metrics.loss` or `loss`."""
     text = sort.removeprefix("-")
     named = parse_name(text)
     is_it = named is not None and (named.kind, named.aspect) == (METRIC, ASPECTS[0])

@@ -1,7 +1,6 @@
-"""The protocol of a log store, which returns the output of trials in the order of time.
+"""The protocol of a log store, which returns the output of trials in chronological order.
 
-A cursor is a text that marks a position in the log of a trial. A cursor stays valid as the log
-grows.
+A cursor is a text that marks a position in a trial's log. It stays valid as the log grows.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ from windlass.model.status import ReplicaId
 from windlass.server.stores.logs.cursors import Key
 from windlass.server.stores.logs.pattern import Pattern
 
-PAGE = 256 * 1024  # bytes of log files per page
-HITS = 1000  # matching lines per page of a search
+PAGE = 256 * 1024  # bytes from log files per page
+HITS = 1000  # matching lines per page of search results
 
 
 class Window(NamedTuple):
-    """A period of time in seconds since the epoch. None means that there is no limit."""
+    """A period of time, in seconds since the epoch. A limit of None means no limit."""
 
     since: float | None = None
     until: float | None = None
@@ -31,7 +30,7 @@ ANY_TIME = Window()
 
 
 class LogSelection(msgspec.Struct, frozen=True):
-    """Selects replicas, attempts and times of a log. None selects all.
+    """Selects the part of a log to read, by replica, attempt and time. None selects all.
 
     Pages, searches, tails and followers of a log all apply these filters.
     """
@@ -59,7 +58,7 @@ WHOLE_LOG = LogSelection()
 
 
 class Page(NamedTuple):
-    """A part of a log, the cursor after this part, and whether more of the log can be read now."""
+    """A part of a log, the cursor after that part, and whether more can be read now."""
 
     parts: list[LogPart]
     cursor: str
@@ -67,7 +66,7 @@ class Page(NamedTuple):
 
 
 class Slice:
-    """The time limit of one page of a search.
+    """The time limit for one page of a search.
 
     When the time is over, the page ends with a cursor.
     """
@@ -81,7 +80,7 @@ class Slice:
 
 
 class LogStore(Protocol):
-    """Logs of trials, by trial id. All methods may be called from any thread."""
+    """The logs of trials, by trial id. All methods are thread-safe."""
 
     def read(
         self,
@@ -92,7 +91,7 @@ class LogStore(Protocol):
         *,
         size: int = PAGE,
     ) -> Page:
-        """Return the records that follow the cursor, up to `size` stored bytes."""
+        """Return the records that follow the cursor, reading at most `size` stored bytes."""
 
     def tail(
         self, trial_id: int, lines: int, stream: str | None = None, whose: LogSelection = WHOLE_LOG
@@ -113,7 +112,7 @@ class LogStore(Protocol):
     ) -> Page:
         """Return up to `limit` matching lines that follow the cursor.
 
-        Stop early when the time is over.
+        Stop early when `time` is over.
         """
 
     def count(
@@ -126,10 +125,10 @@ class LogStore(Protocol):
         *,
         time: Slice | None = None,
     ) -> tuple[int, str, bool]:
-        """Count the matching lines that follow the cursor. Stop when the time is over.
+        """Count the matching lines that follow the cursor. Stop early when `time` is over.
 
-        Returns the count, the cursor after the searched lines, and whether the log has more.
+        Returns the count, the cursor after the searched lines, and whether more lines follow.
         """
 
     def last_lines(self, trial_id: int, replica: ReplicaId) -> tuple[str, ...]:
-        """Return the last lines of a failed attempt as a terminal would show them."""
+        """Return a failed attempt's last lines as a terminal would show them."""

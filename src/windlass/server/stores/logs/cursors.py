@@ -1,12 +1,12 @@
-"""Cursors of logs, such as `main-0.1:4096` for one attempt, joined by commas for several.
+"""Log cursors, such as `main-0.1:4096`. A cursor for several attempts is a comma-separated list.
 
-The example is byte 4096 in the log of attempt 1 of the replica `main-0`. A search may stop in the
-middle of a line whose beginning it has read. Then the cursor `main-0.1:4096-300` contains the
-distance back to the beginning of this line.
+The example refers to byte 4096 in the log of the replica `main-0`, attempt 1. A search may stop in
+the middle of a line whose beginning it has read. In that case, the cursor also contains the
+distance back to the beginning of the line, as in `main-0.1:4096-300`.
 
-A cursor never expires, because log files only grow. It names only the newest attempt of each
-replica that the reader has started to read. Earlier attempts were read to their ends, because an
-attempt writes nothing after the next one starts.
+A cursor never expires, because log files only grow. For each replica, it names only the newest
+attempt that the reader has started to read. Earlier attempts were read to their end, because an
+attempt writes nothing after the next attempt has started.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from windlass.model.errors import InvalidArgument
 
 Key = tuple[str, int, int]  # role, index, attempt
 
-# Enough for a thousand replicas. A URL with a quoted cursor of this length stays below 64 KB, which
-# is all that a server reads.
+# Enough for a thousand replicas. A URL that contains a quoted cursor of this length stays below 64
+# KB, which is the most that a server reads.
 LONGEST_CURSOR = 32 * 1024
 
 _POSITION = re.compile(
@@ -29,14 +29,14 @@ _POSITION = re.compile(
 
 
 class Positions(dict[Key, int]):
-    """The read position in each log segment.
+    """The position up to which each log segment was read.
 
-    `back` is set if an earlier line is still unreturned.
+    `back` is set for a segment if a line that starts before the position was not returned yet.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.back: dict[Key, int] = {}  # distance from the position back to the start of that line
+        self.back: dict[Key, int] = {}  # the distance from the position back to the line's start
 
 
 def parse_cursor(cursor: str | None) -> Positions:
@@ -60,7 +60,7 @@ def parse_cursor(cursor: str | None) -> Positions:
 
 
 def format_cursor(positions: dict[Key, int], back: Mapping[Key, int] = MappingProxyType({})) -> str:
-    """Return the cursor for these positions, the inverse of `parse_cursor`.
+    """Return the cursor for these positions. This is the inverse of `parse_cursor`.
 
     >>> format_cursor({("main", 0, 1): 4096, ("worker", 0, 1): 99, ("worker", 0, 2): 7})
     'main-0.1:4096,worker-0.2:7'
@@ -77,7 +77,7 @@ def format_cursor(positions: dict[Key, int], back: Mapping[Key, int] = MappingPr
 
 
 def newest_attempts(positions: dict[Key, int]) -> dict[tuple[str, int], int]:
-    """For each replica, return the newest attempt that has a position."""
+    """Return each replica's newest attempt that has a position."""
     newest: dict[tuple[str, int], int] = {}
     for role, index, attempt in positions:
         newest[role, index] = max(attempt, newest.get((role, index), 0))

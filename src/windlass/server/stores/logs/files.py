@@ -1,6 +1,6 @@
 """A log store in files, which reads the log segments that supervisors write.
 
-A segment is the log file of one attempt. The supervisor is the process that starts the program.
+A segment is one attempt's log file. A supervisor is the process that starts an attempt's program.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from windlass.server.stores.logs.pattern import Pattern
 from windlass.worker.common.file_reads import retried
 from windlass.worker.logs import segment_reader
 
-_LAST_LINES = 20  # log lines shown with the error of a failed attempt
-_MOST_SEARCHED = 512 * 1024  # bytes at the end of a log to search for these lines
+_LAST_LINES = 20  # the number of log lines to show with a failed attempt's error
+_MOST_SEARCHED = 512 * 1024  # the bytes at the end of a log to search for these lines
 _PATIENCE = 2.0  # seconds to retry reading after an I/O error
-_LONGEST_LINE = 2000  # characters
+_LONGEST_LINE = 2000  # characters per line
 
 
 class FileLogStore:
-    """A log store in the files of a home."""
+    """A log store that reads a home's log files."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
 
     def segments(self, trial_id: int, whose: LogSelection = WHOLE_LOG) -> list[Segment]:
-        """Return the log segments of a trial, sorted by role, index and attempt."""
+        """Return a trial's log segments, sorted by role, index and attempt."""
         return [
             Segment((replica.role, replica.index, replica.attempt), str(path / paths.LOG))
             for replica, path in paths.attempts(self._home, trial_id)
@@ -57,7 +57,7 @@ class FileLogStore:
         *,
         size: int = PAGE,
     ) -> Page:
-        """Read the output that follows the cursor, up to the size of a page."""
+        """Return the records that follow the cursor, reading at most `size` stored bytes."""
         positions = parse_cursor(cursor)
         unread = find_unread(self.segments(trial_id, whose), positions, whose.window)
         if len(unread) > 1:
@@ -92,7 +92,7 @@ class FileLogStore:
     ) -> Page:
         """Return up to `limit` matching lines that follow the cursor.
 
-        Stop early when the time is over.
+        Stop early when `time` is over.
         """
         positions = parse_cursor(cursor)
         unread = find_unread(self.segments(trial_id, whose), positions, whose.window)
@@ -109,16 +109,16 @@ class FileLogStore:
         *,
         time: Slice | None = None,
     ) -> tuple[int, str, bool]:
-        """Count the matching lines that follow the cursor. Stop when the time is over.
+        """Count the matching lines that follow the cursor. Stop early when `time` is over.
 
-        Returns the count, the cursor after the searched lines, and whether the log has more.
+        Returns the count, the cursor after the searched lines, and whether more lines follow.
         """
         positions = parse_cursor(cursor)
         unread = find_unread(self.segments(trial_id, whose), positions, whose.window)
         return count_matches(unread, positions, Search(pattern, stream), time or Slice())
 
     def last_lines(self, trial_id: int, replica: ReplicaId) -> tuple[str, ...]:
-        """Return the last lines of an attempt. Of a progress bar, return only the last state."""
+        """Return an attempt's last lines, including only the last state of each progress bar."""
         path = paths.attempt_dir(self._home, trial_id, replica) / paths.LOG
         if not _is_log(path):
             return ()
@@ -127,7 +127,7 @@ class FileLogStore:
                 lambda: segment_reader.tail(str(path), _LAST_LINES, limit=_MOST_SEARCHED), _PATIENCE
             )
         except OSError:
-            return ()  # record the end of the attempt even if the disk stays unreadable
+            return ()  # the attempt's end must be recorded even if the disk stays unreadable
         texts = (line.text.decode("utf-8", "replace") for line in lines)
         return tuple(_shorten(text.rstrip("\r").rpartition("\r")[2]) for text in texts)
 
@@ -137,7 +137,7 @@ def _shorten(text: str) -> str:
 
 
 def _is_log(path: Path) -> bool:
-    """Return whether a log is a regular file or missing. A trial may have replaced it by a pipe."""
+    """Return whether a log is a regular file or missing. A trial may have put a pipe there."""
     try:
         return stat.S_ISREG(path.lstat().st_mode)
     except FileNotFoundError:

@@ -1,9 +1,9 @@
-"""Merges log segments in the order of time. A segment is the log file of one attempt.
+"""Merges log segments in chronological order. A segment is one attempt's log file.
 
-The segments of one replica follow each other in the order in which they were written, even if a
-clock was set back. Among several replicas, the oldest record comes next. The merge reads the next
-chunk of a segment when the previous chunk is used up. So no record is returned before an older
-unread record, and memory holds only a small part of each segment.
+A replica's segments follow each other in the order in which they were written, even if a clock was
+set back. Among several replicas, the oldest record comes next. The merge reads a segment's next
+chunk when its previous chunk is used up. No record is therefore returned before an older unread
+record, and memory holds only a small part of each segment.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from windlass.worker.common.file_reads import regular_only
 from windlass.worker.logs import segment_reader
 from windlass.worker.logs.segment import HEADER_WIDTH, TEXT_LIMIT, read_parts
 
-_PAUSE = ""  # instead of a stream name; shows that the search paused
-_LEAST = 4096  # smallest number of bytes of a segment per read
+_PAUSE = ""  # a value in place of a stream name, which means that the search paused
+_LEAST = 4096  # the fewest bytes to read from a segment at once
 _LONGEST_RECORD = TEXT_LIMIT + HEADER_WIDTH + 1
 
 Part = tuple[
     float, str, bytes, bool, int
-]  # time, stream, text, whether the line ended, position after it
+]  # time, stream, text, whether the line ended, the position after the record
 Item = tuple[float, int, Key, Part]  # time, replica number, key, record
 
 
@@ -51,7 +51,7 @@ class UnreadSegment(NamedTuple):
 def find_unread(
     segments: Iterable[Segment], positions: Positions, window: Window = ANY_TIME
 ) -> list[UnreadSegment]:
-    """Return the log segments with unread data.
+    """Return the log segments that contain unread data.
 
     Positions beyond the end of a file are corrected.
     """
@@ -60,7 +60,7 @@ def find_unread(
     for segment in segments:
         role, index, attempt = segment.key
         if segment.key not in positions and newest.get((role, index), 0) > attempt:
-            continue  # was read to its end before the next attempt
+            continue  # the segment was read to its end before the next attempt's
         try:
             first, end = bounds(segment.path, window)
         except FileNotFoundError:
@@ -74,7 +74,7 @@ def find_unread(
 
 
 def bounds(path: str, window: Window) -> tuple[int, int]:
-    """Return the start and end of the part of a log segment that was written in a time window."""
+    """Return the start and end of the part of a log segment written in a time window."""
     end = os.stat(path).st_size
     first = 0 if window.since is None else segment_reader.first_since(path, window.since)
     if window.until is not None:
@@ -83,14 +83,14 @@ def bounds(path: str, window: Window) -> tuple[int, int]:
 
 
 def read_one(unread: UnreadSegment, size: int) -> tuple[list[Part], int]:
-    """Return records of one log segment, up to `size` bytes, and the position after them."""
+    """Return at most `size` bytes of records from a log segment, and the position after them."""
     return _records(unread.segment.path, unread.start, unread.end, size)
 
 
 def read_merged(
     unread: list[UnreadSegment], positions: dict[Key, int], stream: str | None, size: int = PAGE
 ) -> Page:
-    """Return records of several log segments in the order of time, up to `size` bytes."""
+    """Return at most `size` bytes of records from several segments, in chronological order."""
     chunk = max(2 * size // len(unread), min(size, _LEAST))
     ends: dict[Key, int] = {}
 
@@ -99,7 +99,7 @@ def read_merged(
         while at < log.end:
             chunk_parts, after = _records(log.segment.path, at, log.end, chunk)
             if after == at:
-                return  # the rest is an incomplete record
+                return  # only an incomplete record is left
             yield from chunk_parts
             at = ends[log.segment.key] = after
 
@@ -117,21 +117,21 @@ def read_merged(
 
 
 class Search(NamedTuple):
-    """A search pattern, a stream to search, and the size of a page."""
+    """The parameters of a search: a pattern, a stream, and the size of a page."""
 
     pattern: Pattern
     stream: str | None = None
     limit: int = HITS
-    # True if an unfinished last line is not searched until it is complete.
+    # Whether to search an unfinished last line only once it is complete.
     is_followed: bool = False
 
 
 def search_merged(
     unread: list[UnreadSegment], positions: Positions, query: Search, time: Slice
 ) -> Page:
-    """Return matching lines of several log segments in the order of time.
+    """Return matching lines from several log segments, in chronological order.
 
-    The page ends after `query.limit` lines or when `time` is over.
+    The page ends after `query.limit` matching lines or when `time` is over.
     """
     searches: dict[Key, SegmentSearch] = {}
 
@@ -163,7 +163,7 @@ def count_matches(
 ) -> tuple[int, str, bool]:
     """Count matching lines.
 
-    Also return the cursor after the searched part, and whether more follows.
+    Also return the cursor after the searched part and whether more lines follow.
     """
     searches: dict[Key, SegmentSearch] = {}
     count = 0
@@ -203,7 +203,7 @@ def _cursor_after(positions: Positions, searches: Mapping[Key, SegmentSearch]) -
 def tail_merged(
     segments: list[Segment], count: int, stream: str | None, window: Window = ANY_TIME
 ) -> Page:
-    """Return the last `count` lines of several log segments, in the order of time."""
+    """Return the last `count` lines of several log segments, in chronological order."""
     positions: dict[Key, int] = {}
     last: list[Item] = []
     for number, (_, attempts) in enumerate(groupby(segments, _replica)):
@@ -241,7 +241,7 @@ def to_log_part(key: Key, record: Part) -> LogPart:
 
 
 def _as_part(line: segment_reader.SegmentLine) -> Part:
-    """Convert a whole line to a record. An unfinished line counts as ended, too."""
+    """Convert a line to a record. An unfinished line also counts as ended."""
     return line.time, line.stream, line.text, True, line.end
 
 
@@ -257,7 +257,7 @@ def _merge(
 
 
 def _in_turn(number: int, records: Iterable[tuple[Key, Part]]) -> Iterator[Item]:
-    """Yield the records of a replica. A record older than the one before it gets the later time."""
+    """Yield a replica's records. One older than its predecessor gets the predecessor's time."""
     latest = 0.0
     for key, record in records:
         latest = max(latest, record[0])
@@ -269,7 +269,7 @@ def _replica(segment: Segment) -> tuple[str, int]:
 
 
 def _records(path: str, start: int, end: int, size: int) -> tuple[list[Part], int]:
-    """Return the complete records in a piece of a log segment, and the position after them."""
+    """Return the complete records in a piece of a log segment and the position after them."""
     try:
         with open(path, "rb", buffering=0, opener=regular_only) as file:
             file.seek(start)
@@ -280,6 +280,6 @@ def _records(path: str, start: int, end: int, size: int) -> tuple[list[Part], in
         return [], start
     whole = data.rfind(b"\n") + 1
     if not whole and len(data) >= _LONGEST_RECORD:
-        # No record is that long, so this is a hole in the file from a crash of the machine.
+        # No record is that long, so a machine crash has left a hole in the file here.
         whole = len(data)
     return read_parts(data[:whole], start), start + whole

@@ -1,8 +1,8 @@
-"""Search patterns for logs: a literal text, or a regular expression of the library RE2.
+"""Search patterns for logs: a literal text or a regular expression for the library RE2.
 
-RE2 searches whole blocks of the log file, including the header (time and stream) of each record.
-The search time is linear in the input for every expression, and RE2 releases the interpreter lock.
-A match in a block is only a candidate. It counts only if the text of its record matches without the
+RE2 searches whole blocks of a log file, including the header (time and stream) of each record. For
+every expression, the search time is linear in the input, and RE2 releases the interpreter lock. A
+match in a block is only a candidate. It counts only if the record's text matches without the
 header.
 """
 
@@ -17,24 +17,24 @@ from windlass.model.errors import InvalidArgument, shown
 from windlass.server.stores.logs.regex_literals import required_literals
 from windlass.worker.logs.segment import HEADER_WIDTH, has_header, read_parts
 
-LONGEST = 1000  # characters of a text or an expression
-# Sum of repetition counts such as {100}; RE2 needs minutes to compile larger sums.
+LONGEST = 1000  # characters in a literal text or an expression
+# The largest sum of repetition counts such as {100}. RE2 needs minutes to compile larger sums.
 _MOST_REPEATED = 2000
-_MOST_CLASSES = 50  # Unicode classes such as \pL, which have hundreds of ranges each
-# Bytes of a compiled expression. RE2 checks the size only after compiling, which blocks all threads
-# of this process. With this limit, it takes some hundredths of a second.
+_MOST_CLASSES = 50  # Unicode classes such as \pL, each of which has hundreds of ranges
+# The most bytes in a compiled expression. RE2 checks the size only after compiling, which blocks
+# all threads of this process. With this limit, compiling takes some hundredths of a second.
 _LARGEST_PROGRAM = 1 << 20
 
-_PATIENCE = 64  # false candidates in a block before a slower, more exact search takes over
-_SAMPLE = 64 * 1024  # bytes of a block in which rare bytes are looked up
+_PATIENCE = 64  # false candidates in a block before a slower but more exact search takes over
+_SAMPLE = 64 * 1024  # bytes of a block in which the bytes are counted to find rare ones
 _WITHOUT_HEADER = operator.itemgetter(slice(HEADER_WIDTH, None))
 
-RecordMatch = tuple[int, int, bool]  # start and end of a record, and whether its text matches
+RecordMatch = tuple[int, int, bool]  # a record's start and end, and whether its text matches
 Way = Callable[[bytearray, int, int], Iterator[RecordMatch]]
 
 
 class Pattern:
-    """A search pattern: a line matches if its text contains the literal or matches the expression.
+    """A search pattern. A line matches if it contains the literal text or matches the expression.
 
     >>> block = bytearray(b"1763244000.000000:o loss 1\\n1763244001.000000:o loss nan\\n")
     >>> list(Pattern("nan").records(block)), list(Pattern("^l.*1$", is_regex=True).records(block))
@@ -49,19 +49,19 @@ class Pattern:
         self._line = _compile(raw) if is_regex else _compile_literal(raw)
         self._text = None if is_regex else raw
         self._literals = required_literals(text) if is_regex else (raw,)
-        # Created with the first block, whose bytes show which bytes are rare.
+        # Created when the first block is searched, because its bytes show which bytes are rare.
         self._literal_scans: list[Any] = []
         self._ways = self._plan(text if is_regex else "")
-        self._way = 0  # index of the first way without too many false candidates so far
+        self._way = 0  # the index of the first way that has not had too many false candidates
 
     def matches(self, text: bytes) -> bool:
-        """Return whether the text of a line matches."""
+        """Return whether a line's text matches."""
         if self._text is not None:
             return self._text in text
         return self._line.search(text) is not None
 
     def records(self, block: bytearray, end: int | None = None) -> Iterator[int]:
-        """Yield the offset of every record before `end` whose own text matches, in order."""
+        """Yield, in order, the offset of every record before `end` whose own text matches."""
         at, end = 0, len(block) if end is None else end
         while at < end:
             wrong = 0
@@ -78,9 +78,9 @@ class Pattern:
                 return
 
     def _plan(self, expression: str) -> list[Way]:
-        """Return the search methods for this pattern, the fastest first.
+        """Return the search methods for this pattern, fastest first.
 
-        A later method finds fewer false candidates than the one before it.
+        Each method finds fewer false candidates than the preceding one.
         """
         plain = re.sub(r"\\[^AzZQC]", "..", expression)
         flags = re.findall(r"\(\?([a-zA-Z]*(?:-[a-zA-Z]+)?)[:)]", plain)
@@ -108,7 +108,7 @@ class Pattern:
     def _candidates(
         self, scans: Sequence[Any], block: bytearray, at: int, end: int
     ) -> Iterator[RecordMatch]:
-        """Yield the records of the raw block in which at least one of the scans finds a match."""
+        """Yield the records of the raw block in which at least one scan finds a match."""
         heads = [_next_match(scan, block, at, end) for scan in scans]
         while (first := min(heads)) < end:
             record = block.rfind(b"\n", 0, first) + 1
@@ -121,17 +121,17 @@ class Pattern:
             ]
 
     def _without_headers(self, block: bytearray, at: int, end: int) -> Iterator[RecordMatch]:
-        """Search a copy of the block from which the header of each record is removed.
+        """Search a copy of the block from which the record headers are removed.
 
         All headers have the same width, so offsets in the original block can be computed.
         """
         lines = bytes(block[at:end]).split(b"\n")
         text = b"\n".join(map(_WITHOUT_HEADER, lines))
         if len(text) != end - at - HEADER_WIDTH * (len(lines) - 1):
-            # Part of the block is not a record, for example after a crash of the machine.
+            # Part of the block is not a record, for example after a machine crash.
             yield from self._line_by_line(block, at, end)
             return
-        number = position = 0  # newlines before `position`
+        number = position = 0  # the number of newlines before `position`
         last = -1
         for match in self._line.finditer(text):
             if match.start() == len(text):
@@ -158,7 +158,7 @@ def _next_match(scan: Any, block: bytearray, at: int, end: int) -> int:
 
 
 def _scan_for(literal: bytes, sample: bytes) -> Any:
-    """Return a search for the end of a literal, beginning with one of the literal's rare bytes.
+    """Return a search for the end of a literal, from one of the literal's rare bytes on.
 
     RE2 jumps from one occurrence of the first byte to the next, so a rare first byte makes the
     search fast.
@@ -198,8 +198,8 @@ def _check_size(expression: str) -> None:
 
 
 def _compile(expression: bytes, *, is_literal: bool = False) -> Any:
-    """Compile an expression for blocks of many lines, so that a match never spans two lines."""
-    import re2  # imported here, because most servers never search
+    """Compile an expression for blocks of many lines so that no match spans two lines."""
+    import re2  # imported here, because most servers never search logs
 
     options = re2.Options()
     options.never_nl = options.never_capture = True

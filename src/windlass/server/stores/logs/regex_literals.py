@@ -1,6 +1,6 @@
-"""Finds literal texts in an RE2 expression. Every match contains at least one of these texts.
+"""Finds literal texts, at least one of which is in every match of an RE2 expression.
 
-A search for such literals is a fast filter before the expression itself.
+Searching for such literals is a fast filter to apply before the expression itself.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _QUANTIFIER = re.compile(r"(?:[*+?]|\{\d+(?:,\d*)?\})[?+]?")
 
 
 def required_literals(expression: str) -> tuple[bytes, ...]:
-    """Return literal texts. Every match of the expression contains at least one of them.
+    """Return literal texts, at least one of which is in every match of the expression.
 
-    The result is empty if the expression has no such texts or is too complex.
+    The result is empty if there are no such texts or the expression is too complex.
 
     >>> required_literals(r"[A-Z]\\w+Error: .*memory"), required_literals(r"(nan|inf)\\b")
     ((b'Error: ',), (b'nan', b'inf'))
@@ -48,7 +48,8 @@ class _Reading:
     def alternatives(self) -> list[str]:
         """Return the literals of all branches (`a|b`) up to the end of the group.
 
-        Every match of the group contains one of them. The result is empty if a branch has none.
+        Every match of the group contains one of these literals. The result is empty if any branch
+        has no literals.
         """
         branches = [self._branch()]
         while self._next() == "|":
@@ -57,13 +58,13 @@ class _Reading:
         return literals if all(branches) and len(literals) <= MOST else []
 
     def _branch(self) -> list[str]:
-        """Return the most selective literals of a branch, which ends before `|`, `)` or the end."""
+        """Return the most selective literals of a branch, which ends at `|`, `)` or the end."""
         sets: list[list[str]] = []
         run = ""
         while self._peek() not in ("", "|", ")"):
             piece = self._next()
             inner: list[str] = []
-            # A group that ends at once only sets flags.
+            # A group that is closed at once only sets flags.
             if piece[0] == "(" and not piece.endswith(")"):
                 inner = self.alternatives()  # also reads the closing bracket
             literal = _literal_of(piece)
@@ -93,7 +94,7 @@ class _Reading:
 
 
 def _worth(texts: list[str]) -> tuple[int, int]:
-    """Return the length of the shortest literal.
+    """Return how selective literals are, based on the length of the shortest one.
 
     Longer literals are rarer, so they filter better.
     """
@@ -103,7 +104,7 @@ def _worth(texts: list[str]) -> tuple[int, int]:
 def _literal_of(piece: str) -> str:
     """Return the character that a token matches.
 
-    Return "" if the token may match other characters.
+    Return "" if the token can match any other character.
     """
     if len(piece) == 2 and piece[0] == "\\":
         return piece[1] if not piece[1].isalnum() and piece[1].isascii() else ""

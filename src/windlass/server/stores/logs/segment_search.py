@@ -1,6 +1,6 @@
-"""Searches the log file of one attempt, called a segment, for matching lines.
+"""Searches a segment, which is one attempt's log file, for matching lines.
 
-The search reads large blocks and never loops over lines that do not match. It looks up the record
+The search reads large blocks and never loops over lines that do not match. It determines the record
 and the line only for matches.
 """
 
@@ -17,12 +17,12 @@ from windlass.worker.common.file_reads import regular_only
 from windlass.worker.logs.segment import HEADER_WIDTH, MARK, STDERR, STDOUT, TIME_WIDTH, read_parts
 from windlass.worker.logs.segment_reader import SegmentLine, UnfinishedLine, go_on, join_lines
 
-# Time, stream, text, whether the line ended, position after it.
+# Time, stream, text, whether the line ended, the position after the record.
 Part = tuple[float, str, bytes, bool, int]
 
-_FIRST_BLOCK = 128 * 1024  # small, because the first page of matches is often full soon
+_FIRST_BLOCK = 128 * 1024  # small, because the first page of matches is often soon full
 _BLOCK = 1024 * 1024
-_FARTHEST_BACK = 1024 * 1024  # bytes to go back for the start of an unreturned line
+_FARTHEST_BACK = 1024 * 1024  # the most bytes to go back for the start of an unreturned line
 
 _HEADER = re.compile(rb"\d{10}\.\d{6}[:\x1d][oeOE] ")
 _NEWLINE = 10
@@ -30,10 +30,11 @@ _ENDED = {STDOUT: b":o ", STDERR: b":e "}
 
 
 class SegmentSearch:
-    """Iterates over the matching lines of a part of a log segment, in the order of their ends.
+    """Iterates over the matching lines in a part of a log segment, in the order of their ends.
 
-    The search may stop anywhere and resume at `resume_at`. This is a position before which all
-    lines were returned, with the distance back to the start of a line that was not returned yet.
+    The search may stop anywhere and resume at `resume_at`, which is a position and a distance. All
+    lines that end before the position were returned. The distance leads back from the position to
+    the start of a line that was not returned yet.
     """
 
     def __init__(
@@ -55,21 +56,21 @@ class SegmentSearch:
         self._end = end
         self._tells_unended = tells_unended
         self._scanned = position
-        # Lines whose end is in a later block, by stream.
+        # Lines that end in a later block, by stream.
         self._begun: dict[str, UnfinishedLine] = {}
-        # Start and end of the lines in the current block that consist of several records.
+        # The start and end of those lines in the current block that consist of several records.
         self._spans: list[tuple[int, float]] = []
         self._pending: SegmentLine | None = None
-        self.rest: list[SegmentLine] = []  # unfinished lines at the end of the segment
+        self.rest: list[SegmentLine] = []  # the unfinished lines at the end of the segment
 
     def __iter__(self) -> Iterator[SegmentLine | None]:
-        """Yield matching lines, and None after each block, so that the caller can stop."""
+        """Yield matching lines, and None after each block so that the caller can stop."""
         with open(self._path, "rb", buffering=0, opener=regular_only) as file:
             for block in _blocks(file.fileno(), self._start, self._end):
                 yield from self._tell(self._search_block(block))
                 is_new = block.offset + block.length > self._scanned
                 self._scanned = max(self._scanned, block.offset + block.length)
-                if is_new:  # a block that was searched before is not progress
+                if is_new:  # searching a block again is not progress
                     yield None
         if self._tells_unended:
             unended = [line.joined() for line in self._begun.values()]
@@ -81,14 +82,15 @@ class SegmentSearch:
                 yield self.rest[0]
 
     def mark_returned(self, end: int) -> list[SegmentLine]:
-        """Record that the last line, which ends at `end`, was returned.
+        """Record that the latest line, which ends at `end`, was returned.
 
-        Returns the unfinished lines of the other stream, which must be returned together with it.
+        Returns any unfinished lines of other streams, which must be returned together with that
+        line.
         """
         self._position = max(self._position, end)
         self._pending = None
-        # Each stream has at most one unfinished line. Both are returned together, so one cursor
-        # suffices.
+        # Each stream has at most one unfinished line. They are returned together, so that one
+        # cursor is enough.
         rest, self.rest = self.rest[1:], []
         return rest
 
@@ -99,7 +101,7 @@ class SegmentSearch:
         return float(header[:TIME_WIDTH]) if _HEADER.match(header) else math.inf
 
     def resume_at(self) -> tuple[int, int]:
-        """Return the position to resume at, and how far before it an unreturned line starts."""
+        """Return the position to resume at and how far before it an unreturned line starts."""
         position = max(self._position, self._scanned)
         if self._pending is not None:
             position = max(position, self._pending.start)
@@ -121,7 +123,7 @@ class SegmentSearch:
     def _search_block(self, block: _Block) -> list[SegmentLine]:
         """Return the matching lines that end in this block, in the order of their ends."""
         lines: list[SegmentLine] = []
-        # Records that are only a piece of a line; matches count for whole lines only.
+        # Records that are only a piece of a line, because matches count only for whole lines.
         pieces: set[int] = set()
         self._spans = []
         is_split = block.next_tagged((MARK,), 0, block.length) < block.length
@@ -136,7 +138,7 @@ class SegmentSearch:
         return sorted(lines, key=lambda line: line.end) if pieces else lines
 
     def _split_lines(self, block: _Block, pieces: set[int]) -> Iterator[SegmentLine]:
-        """Yield the lines that consist of several records and end in this block."""
+        """Yield the lines that consist of several records and that end in this block."""
         at = 0
         while (record := self._next_piece(block, at)) < block.length:
             at, parts = block.parts_at(record)
@@ -155,19 +157,19 @@ class SegmentSearch:
 
 
 class _Block(NamedTuple):
-    """Whole records of a log segment, in a buffer that the next block reuses."""
+    """Whole records from a log segment, in a buffer that the next block reuses."""
 
     data: bytearray
     length: int
-    offset: int  # position of the block in the segment
+    offset: int  # the block's position in the segment
 
     def parts_at(self, record: int) -> tuple[int, list[Part]]:
-        """Parse the record that starts at `record`. Return the offset after it, and its parts."""
+        """Parse the record that starts at `record`. Return the offset after it and its parts."""
         end = self.data.index(b"\n", record) + 1
         return end, read_parts(bytes(self.data[record:end]), self.offset + record)
 
     def next_tagged(self, tags: Sequence[bytes], start: int, end: int) -> int:
-        """Return the offset of the next record with one of the tags, or `end` if there is none."""
+        """Return the offset of the next record that has one of the tags, or `end` if none has."""
         for tag in tags:
             at = start
             while (position := self.data.find(tag, at, min(end + HEADER_WIDTH, self.length))) >= 0:
@@ -181,7 +183,7 @@ class _Block(NamedTuple):
 
 
 def _blocks(fd: int, offset: int, end: int | None) -> Iterator[_Block]:
-    """Yield a part of a log segment in large blocks that end where records end."""
+    """Yield a part of a log segment in large blocks, each of which ends at the end of a record."""
     end = os.fstat(fd).st_size if end is None else end
     data = bytearray(_FIRST_BLOCK)
     while offset < end:
@@ -194,7 +196,7 @@ def _blocks(fd: int, offset: int, end: int | None) -> Iterator[_Block]:
             yield _Block(data, whole, offset)
         elif read < len(data):
             return
-        # No record is as long as a block, so skip a damaged part of the file.
+        # No record is as long as a block, so skip a part without records as damaged.
         offset += whole or read
         if len(data) < _BLOCK:
             data = bytearray(min(_BLOCK, end - offset) + _FIRST_BLOCK)

@@ -1,4 +1,4 @@
-"""The protocol of a metric store, which has the points that attempts report."""
+"""The protocol of a metric store, which provides the points that attempts report."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ Wanted = Callable[[str], bool]  # returns whether a metric with this name is req
 
 
 class CurvePosition(NamedTuple):
-    """The position of a client that reads the points of one metric of one attempt."""
+    """How far a client has read the points of one metric from one attempt."""
 
-    number: int  # number of received points
-    position: int  # position in the file after the last received point
+    number: int  # the number of points received
+    position: int  # the position in the file after the last received point
 
 
 CurvePositions = dict[tuple[int, str, int, int], CurvePosition]  # by trial, role, index and attempt
 
 
 class MetricStore(Protocol):
-    """Stores points of metrics and their summaries. All methods may be called from any thread."""
+    """Stores metric points and their summaries. All methods are thread-safe."""
 
     def read_to_end(self, job: Job, ended: Iterable[ReplicaId], /) -> None:
         """Read and count all points of attempts that have ended."""
 
     def forget(self, uid: str, /) -> None:
-        """Free the memory for a job that reports no more points."""
+        """Free the memory used for a job that reports no more points."""
 
     def fetch_curves(self, request: FetchMetrics, /) -> bytes:
         """Return the requested curves in one binary message."""
@@ -43,7 +43,7 @@ class MetricStore(Protocol):
     def columns(
         self, trial_id: int, wanted: Wanted, /
     ) -> Iterator[tuple[ReplicaId, dict[str, Column]]]:
-        """Yield all points of the wanted metrics, one piece of an attempt at a time."""
+        """Yield all points of the wanted metrics in pieces, each from one attempt."""
 
     def sizes(self, trial_id: int, /) -> tuple[int, ...]:
-        """Return the amount of data of each attempt. If a size changes, there are new points."""
+        """Return the amount of data from each attempt. If a size changes, there are new points."""

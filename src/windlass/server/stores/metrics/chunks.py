@@ -1,11 +1,11 @@
-"""Columnar chunks, which hold the points of one part of a `metrics` file, sorted by metric.
+"""Columnar chunks. Each holds the points from one part of a `metrics` file, sorted by metric.
 
-A chunk covers `STRETCH` bytes of a file. The server writes a chunk when it is idle or when a query
-needs one, into the folder `columns/` beside the file. The name of a chunk is the start and the end
-of its part of the file. A chunk contains the columns of each metric, an outline of each column (see
-`downsample`), and at its end an index of their positions. So a query reads one curve without
-reading the others, and a few points of a long curve without reading the rest. Chunks can be rebuilt
-from the file. Parts without a chunk are read from the file itself.
+A chunk covers about `STRETCH` bytes of a file. The server writes chunks when it is idle or when a
+query needs them, to the folder `columns/` beside the file. A chunk's name consists of the start and
+end of its part of the file. A chunk contains each metric's column, an outline of each column (see
+`downsample`), and finally an index of their positions. A query can therefore read one curve without
+reading the others, and a few points of a long curve without reading all of it. Chunks can be
+rebuilt from the file. Parts without a chunk are read from the file itself.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from windlass.server.stores.metrics.downsample import OUTLINED, downsample, outl
 from windlass.server.stores.metrics.file_reader import PIECE, read_bytes, read_reports
 from windlass.worker.common.file_reads import file_size
 
-STRETCH = PIECE  # bytes of a file per chunk; fewer bytes than this remain without a chunk
+STRETCH = PIECE  # bytes of a file per chunk; a shorter remaining part gets no chunk
 FOLDER = "columns"
-_TAIL = b"WLcolumn"  # the last bytes of a chunk; they follow the length of the index
+_TAIL = b"WLcolumn"  # the last bytes of a chunk, which follow the length of the index
 _LARGEST_INDEX = 64 << 20
-_MOST_LIKELY = 4096  # bytes at the end of a chunk that usually contain the whole index
+_MOST_LIKELY = 4096  # the bytes at the end of a chunk that usually contain the whole index
 
 
 class ColumnLocation(msgspec.Struct, frozen=True, array_like=True):
-    """The location of a metric's column in a chunk. The outline of the column follows it."""
+    """The location of a metric's column in a chunk. The column's outline follows the column."""
 
     offset: int
     count: int
@@ -42,14 +42,14 @@ class ColumnLocation(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Chunk(NamedTuple):
-    """A file with the points of one part of a `metrics` file."""
+    """A chunk file, which stores the points from one part of a `metrics` file."""
 
     path: Path
     start: int
     end: int
 
     def locations(self) -> dict[str, ColumnLocation]:
-        """Return the location of each metric in this chunk. Return {} if the chunk is damaged."""
+        """Return the location of each metric in this chunk, or {} if the chunk is damaged."""
         size = file_size(self.path)
         end = read_bytes(self.path, max(size - _MOST_LIKELY, 0), _MOST_LIKELY)
         if end[-8:] != _TAIL:
@@ -75,7 +75,7 @@ class Chunk(NamedTuple):
         return self._read(location.offset, location.count)
 
     def outline(self, location: ColumnLocation) -> Column:
-        """Return a few points of a metric in this chunk, which include its extreme values."""
+        """Return a few of a metric's points in this chunk, including its extreme values."""
         return self._read(location.offset + 24 * location.count, location.outlined)
 
     def _read(self, offset: int, count: int) -> Column:
@@ -90,12 +90,12 @@ class Chunk(NamedTuple):
         )
 
 
-_making = threading.Lock()  # prevents two threads from making the same chunk
+_making = threading.Lock()  # prevents two threads from writing the same chunk
 _index_decoder = msgspec.json.Decoder(learned(dict[str, ColumnLocation]))
 
 
 def list_chunks(file: Path) -> dict[int, Chunk]:
-    """Return the chunks of a `metrics` file, by their start in the file."""
+    """Return the chunks of a `metrics` file, by the position at which they start in the file."""
     chunks = {}
     try:
         names = os.listdir(file.with_name(FOLDER))
@@ -109,7 +109,7 @@ def list_chunks(file: Path) -> dict[int, Chunk]:
 
 
 def make_chunk(file: Path) -> bool:
-    """Make a chunk of the first part that has none yet. Return False if there is no such part."""
+    """Write a chunk for the first part that has none yet. Return False if there is no such part."""
     size = file_size(file)
     if size < STRETCH:
         return False
@@ -131,11 +131,11 @@ def _make(file: Path, start: int) -> bool:
         with open(unfinished, "wb") as writing:
             _write(writing, reports.columns)
             writing.flush()
-            # Sync, because readers trust a chunk that exists, even after a power failure.
+            # Sync the chunk, because readers trust an existing chunk, even after a power failure.
             os.fsync(writing.fileno())
         unfinished.rename(folder / f"{start}-{position}")
     except OSError:
-        return False  # the disk is full, but the `metrics` file still has all the data
+        return False  # the disk is full, but the `metrics` file still contains all data
     return True
 
 
@@ -152,9 +152,9 @@ def _write(writing: BinaryIO, columns: dict[str, Column]) -> None:
 def read_metrics(
     file: Path, wanted: Wanted, position: int = 0
 ) -> Iterator[tuple[dict[str, Column], int]]:
-    """Yield the points of metrics after a position, piece by piece.
+    """Yield metric points that follow a position, piece by piece.
 
-    Each piece comes with the position after it.
+    Each piece comes with the position at which it ends.
     """
     chunks = list_chunks(file)
     while True:
@@ -175,7 +175,7 @@ def read_metrics(
 
 
 class Parts:
-    """The points of one metric in a file: points in chunks, and points after the last chunk."""
+    """A metric's points in a file: those in chunks and those after the last chunk."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -191,7 +191,7 @@ class Parts:
         self._rest.extend(column)
 
     def fewer(self, most: int) -> Column:
-        """Return at most `most` points, including extreme values. Read only the necessary bytes."""
+        """Return at most `most` points, including extreme values, reading as little as possible."""
         column = make_column()
         is_short = 2 * self.count > most * OUTLINED
         for chunk, location in self._chunks:
@@ -201,7 +201,7 @@ class Parts:
 
 
 def find_parts(file: Path, wanted: Wanted) -> dict[str, Parts]:
-    """Return the points of each wanted metric in a file and its chunks."""
+    """Return each wanted metric's points in a file and its chunks."""
     while make_chunk(file):
         pass
     parts: dict[str, Parts] = {}

@@ -1,4 +1,4 @@
-"""Columns of metric points, with steps, times and values in compact arrays."""
+"""Columns of metric points, which hold steps, times and values in compact arrays."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Column(NamedTuple):
-    """The points of one metric, in the order in which they were reported."""
+    """A metric's points, in the order in which they were reported."""
 
     steps: array[int]
     times: array[float]
@@ -41,7 +41,7 @@ class Column(NamedTuple):
 
 
 def make_column(rows: Iterable[tuple[int, float, float]] = ()) -> Column:
-    """Create a column from rows of step, time and value."""
+    """Create a column from rows, each of which is a step, a time and a value."""
     column = Column(array("q"), array("d"), array("d"))
     for row in rows:
         column.add(*row)

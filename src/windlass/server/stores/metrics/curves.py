@@ -1,4 +1,4 @@
-"""Reads metric curves of many trials into one binary message."""
+"""Reads metric curves from many trials into one binary message."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from windlass.server.stores.metrics.columns import Column
 from windlass.server.stores.metrics.points import metric_files
 from windlass.worker.program.report import GROUP
 
-_MOST_POINTS = 500_000  # points per response; clients then request the next page
-_MOST_FEW = 5_000_000  # points per downsampled response, which has no further pages
+_MOST_POINTS = 500_000  # points per response, after which clients request the next page
+_MOST_FEW = 5_000_000  # points per downsampled response, which has only one page
 _MOST_SEARCHED = 64 << 20  # bytes to read per response
 
 
 class Curve(NamedTuple):
-    """Points of one metric of one attempt, in the order in which they were reported."""
+    """Points of one metric from one attempt, in the order in which they were reported."""
 
     trial_id: int
     replica: ReplicaId
@@ -50,7 +50,7 @@ def fetch_curves(home: Path, query: FetchMetrics) -> bytes:
 
 
 def _new(home: Path, query: FetchMetrics) -> Iterator[tuple[str, list[Curve], int, int]]:
-    """Yield the new curves of each file, with key, end position and number of bytes read."""
+    """Yield each file's key, new curves, end position and number of bytes read."""
     wanted = _wanted(query)
     for trial_id in dict.fromkeys(query.trials):
         for replica, path in _files(home, trial_id, query):
@@ -82,7 +82,7 @@ def _few_of_all(home: Path, query: FetchMetrics) -> list[Curve]:
 
 
 def _few(home: Path, trial_id: int, query: FetchMetrics) -> Iterator[Curve]:
-    """Yield at most `max_points` points per metric, divided among the attempts of a trial."""
+    """Yield at most `max_points` points per metric, divided among a trial's attempts."""
     most = query.max_points or 1
     wanted = _wanted(query)
     by_name: dict[str, list[tuple[ReplicaId, Parts]]] = {}
@@ -98,7 +98,7 @@ def _few(home: Path, trial_id: int, query: FetchMetrics) -> Iterator[Curve]:
 
 
 def shares(counts: Sequence[int], most: int) -> list[int]:
-    """Divide `most` points among several curves with these numbers of points.
+    """Divide `most` points among curves in proportion to their numbers of points.
 
     >>> shares([100, 0, 300], 40), shares([10, 10], 100), shares([5, 5, 5], 2)
     ([10, 0, 30], [10, 10], [1, 1, 0])

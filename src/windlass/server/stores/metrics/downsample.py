@@ -1,6 +1,6 @@
-"""Downsamples a curve. The result keeps the lowest and the highest point of each part of the curve.
+"""Downsamples a curve, keeping the lowest and the highest point of each part of it.
 
-`tsdownsample` does the same with NumPy. To load NumPy would take more time and memory than this
+`tsdownsample` does the same with NumPy, but loading NumPy would take more time and memory than this
 module, which needs only arrays and slices.
 """
 
@@ -10,11 +10,11 @@ from array import array
 
 from windlass.server.stores.metrics.columns import Column, make_column
 
-OUTLINED = 256  # points of a curve for each two or three points of its outline
+OUTLINED = 256  # points of a curve per two or three points of its outline
 
 
 def outline(column: Column) -> Column:
-    """Return the first and last point, and the extremes of each `OUTLINED` points.
+    """Return the first and last point of a column, and the extremes of every `OUTLINED` points.
 
     The extremes are the lowest value, the highest value and the first NaN.
     """
@@ -24,15 +24,14 @@ def outline(column: Column) -> Column:
 
 
 def downsample(column: Column, most: int) -> Column:
-    """Return at most `most` points: the first, the last, and the extremes between them.
+    """Return at most `most` points: the first, the last, and extremes between them.
 
     >>> points = make_column((n, 0.0, 9.0 if n == 777 else 0.0) for n in range(10_000))
     >>> few = downsample(points, 50)
     >>> len(few.values) <= 50, 777 in few.steps, few.steps[0], few.steps[-1]
     (True, True, 0, 9999)
 
-    If the extremes are fewer than the limit, as in a curve that only falls, evenly spaced points
-    fill the rest.
+    If there are too few extremes, as in a curve that only falls, evenly spaced points are added.
 
     >>> list(downsample(make_column((n, 0.0, -float(n)) for n in range(100)), 5).steps)
     [0, 25, 50, 75, 99]
@@ -50,7 +49,7 @@ def downsample(column: Column, most: int) -> Column:
     picked = {0, count - 1, *_extremes(column, length)}
     spare = most - len(picked) + 1
     picked |= {number * count // spare for number in range(1, spare)}
-    if missing := most - len(picked):  # some of these points were picked before
+    if missing := most - len(picked):  # the extremes of different parts may be the same points
         others = [number for number in range(count) if number not in picked]
         step = len(others) / missing
         picked |= {others[int((number + 0.5) * step)] for number in range(missing)}
@@ -58,7 +57,7 @@ def downsample(column: Column, most: int) -> Column:
 
 
 def _very_few(column: Column, most: int) -> list[int]:
-    """Return up to four positions: the ends, the point farthest from the first, or a middle one."""
+    """Return up to four positions: the ends, and extremes or middle points between them."""
     values, last = column.values, len(column.values) - 1
     if most < 3:
         return [0, last] if most > 1 else [last]
@@ -69,7 +68,7 @@ def _very_few(column: Column, most: int) -> list[int]:
 
 
 def _extremes(column: Column, length: int) -> list[int]:
-    """Return the indices of the lowest value, the highest value and the first NaN of each part."""
+    """Return the indices of each part's lowest value, highest value and first NaN."""
     values = column.values
     indices: list[int] = []
     for start in range(0, len(values), length):

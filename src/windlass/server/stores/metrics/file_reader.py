@@ -1,7 +1,7 @@
 """Reads `metrics` files (see `worker/common/metrics_file.py`).
 
-A `metrics` file may contain any bytes, because a trial's own process writes it. A record is either
-a line of JSON or a binary record, which consists of 8-byte words.
+A `metrics` file may contain any bytes, because a trial's own process writes it. Its records are
+lines of JSON or binary records that consist of 8-byte words.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from windlass.worker.common.file_reads import read_part
 from windlass.worker.common.metrics_file import HEAD, MAGIC, NAMES, PROGRESS, SEAL
 from windlass.worker.program.report import GROUP, LONGEST_NAME, LONGEST_RECORD
 
-PIECE = 1 << 20  # bytes per read; larger than any record
-_AT_ONCE = 32 << 10  # bytes of JSON to decode at once, because all other threads wait meanwhile
-_MOST_NAMES = 4 << 20  # bytes of the names file to read
+PIECE = 1 << 20  # bytes per read, which is more than the size of any record
+_AT_ONCE = 32 << 10  # bytes of JSON to decode at once; all other threads wait meanwhile
+_MOST_NAMES = 4 << 20  # the most bytes to read from the names file
 _WORD = 8
 _ODD = {text: float(text) for text in ("nan", "inf", "-inf")}
 
 
 class Record(msgspec.Struct, array_like=True):
-    """A JSON record, which contains the values of one call of `wl.report`."""
+    """A JSON record that contains the values from one call of `wl.report`."""
 
     time: float
     step: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -38,7 +38,7 @@ class Record(msgspec.Struct, array_like=True):
 
 
 class Progress(msgspec.Struct, array_like=True):
-    """A JSON record with the progress of a program."""
+    """A JSON record that contains a program's progress."""
 
     time: float
     kind: Annotated[str, msgspec.Meta(pattern=f"^{PROGRESS}$")]
@@ -46,7 +46,7 @@ class Progress(msgspec.Struct, array_like=True):
 
 
 class Names(msgspec.Struct, array_like=True):
-    """A line of `metrics.names`, which lists metrics that are reported together."""
+    """A line in `metrics.names`, which lists metrics that are reported together."""
 
     group: str
     names: list[str]
@@ -55,7 +55,7 @@ class Names(msgspec.Struct, array_like=True):
 class Reports(NamedTuple):
     """The reports in one piece of a `metrics` file."""
 
-    columns: dict[str, Column]  # by the full name of the metric
+    columns: dict[str, Column]  # by the metric's full name
     progress: Progress | None = None
 
 
@@ -65,7 +65,7 @@ _names_decoder = msgspec.json.Decoder(learned(Names))
 
 
 def full_name(group: str, name: str) -> str | None:
-    """Return the name of a metric with its group, or None if the name is invalid.
+    """Return a metric's name including its group, or None if the name is invalid.
 
     >>> full_name("training", "loss"), full_name("validation", "loss"), full_name("", "loss")
     ('loss', 'validation/loss', None)
@@ -78,7 +78,7 @@ def full_name(group: str, name: str) -> str | None:
 def read_reports(path: Path, position: int, end: int | None = None) -> tuple[Reports, int]:
     """Read one piece of a file.
 
-    Return its reports, and the position where the next piece starts.
+    Return the piece's reports and the position at which the next piece starts.
     """
     most = PIECE if end is None else min(PIECE, end - position)
     data = read_bytes(path, position, most)
@@ -114,7 +114,7 @@ class _Parsing:
         whole = self._run(start)
         if whole > start:
             return whole
-        # The record is incomplete or invalid. The next one may be valid.
+        # The record is incomplete or invalid, but the next one may be valid.
         another = data.find(MAGIC, start + 1)
         if another >= 0:
             self._decode_lines(data[start:another])
@@ -131,7 +131,7 @@ class _Parsing:
         if stop < 0:
             stop = data.rfind(b"\n", start) + 1
             if stop <= start:
-                # If the line is longer than any record and still has no end, skip it.
+                # Skip a line that is longer than any record and still has no end.
                 return len(data) if len(data) - start > LONGEST_RECORD else start
         while start < stop:
             after = data.find(b"\n", start + _AT_ONCE, stop) + 1 or stop
@@ -140,7 +140,7 @@ class _Parsing:
         return stop
 
     def _run(self, start: int) -> int:
-        """Parse consecutive binary records with the same metrics. Return the position after them.
+        """Parse consecutive binary records of the same metrics. Return the position after them.
 
         Returns `start` if no valid record starts there.
         """
@@ -181,7 +181,7 @@ class _Parsing:
         existing.extend(column)
 
     def _names_by_head(self) -> dict[bytes, list[str | None]]:
-        """Return the metric names of binary records, by the first word of the record."""
+        """Return the metric names in binary records, by the record's first word."""
         if self._names is None:
             self._names = {}
             for line in read_bytes(self._names_path, 0, _MOST_NAMES).splitlines(keepends=True):
@@ -205,7 +205,7 @@ class _Parsing:
     def _decode(self, line: bytes) -> Record | None:
         """Decode a line of JSON.
 
-        If the line begins with an incomplete record, only the record after it is decoded.
+        If the line begins with an incomplete record, only the record that follows is decoded.
         """
         for start in {0, max(line.rfind(b"["), 0)}:
             try:
@@ -237,7 +237,7 @@ class _Parsing:
 
 
 def _run_length(data: bytes, start: int, size: int, most: int, head: bytes) -> int:
-    """Count the consecutive records of the same size that begin with the same word."""
+    """Count the consecutive records that have this size and begin with this word."""
     count, window = 1, 8
     while count < most:
         more = min(window, most - count)
@@ -258,5 +258,5 @@ def _is_whole(data: bytes, start: int, size: int, head: bytes) -> bool:
 
 
 def read_bytes(path: Path, position: int, most: int) -> bytes:
-    """Return some bytes of a regular file, or b"" if there is no regular file at the path."""
+    """Return up to `most` bytes of a file, or b"" if the path is not a regular file."""
     return read_part(str(path), position, most)

@@ -1,8 +1,8 @@
-"""A metric store that reads the files of attempts and keeps summaries in the database.
+"""A metric store that reads the attempts' files and keeps summaries in the database.
 
 The store reads the new part of a file after a notification from the program. One transaction stores
-both the counted points and the new read position. A notification may be lost, so the server also
-reads all files of an attempt at its end, and all files when the server starts.
+both the counted points and the new read position. Notifications may be lost, so the server also
+reads an attempt's files when the attempt ends, and all files when the server starts.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NoteChange = Callable[[int, Callable[[TrialRecord], TrialRecord]], None]
 
 
 class FileMetricStore:
-    """Reads the `metrics` files of attempts and stores the summaries."""
+    """Reads the attempts' `metrics` files and stores the summaries."""
 
     def __init__(
         self,
@@ -48,15 +48,15 @@ class FileMetricStore:
     ) -> None:
         """Create the store.
 
-        It calls `note` to change a cached record, and `publish` after new points.
+        The store calls `note` to change a cached record and `publish` after new points.
 
-        `publish` gets the ids of a trial and of its experiment.
+        `publish` gets a trial's id and its experiment's id.
         """
         self._home = home
         self._db = database
         self._note = note
         self._publish = publish
-        # Attempts that were read to their end, by the uid of their job.
+        # Attempts that were read to their end, by job uid.
         self._read: dict[str, set[ReplicaId]] = {}
 
     def read_to_end(self, job: Job, ended: Iterable[ReplicaId]) -> None:
@@ -64,7 +64,8 @@ class FileMetricStore:
         read = self._read.setdefault(job.uid, set())
         for replica in sorted(set(ended) - read):
             source = Source(job.uid, job.trial_id, replica)
-            # Stop there, because a process that survived its attempt may write forever.
+            # Stop at the current end, because a process that outlived its attempt may write
+            # forever.
             size = file_size(self._path(source))
             while (counting := self.count_new(source)) is not None:
                 try:
@@ -76,7 +77,7 @@ class FileMetricStore:
             read.add(replica)
 
     def forget(self, uid: str) -> None:
-        """Free the memory for a job that reports no more points."""
+        """Free the memory used for a job that reports no more points."""
         self._read.pop(uid, None)
 
     def fetch_curves(self, request: FetchMetrics) -> bytes:
@@ -90,7 +91,7 @@ class FileMetricStore:
     def columns(
         self, trial_id: int, wanted: Wanted
     ) -> Iterator[tuple[ReplicaId, dict[str, Column]]]:
-        """Yield all points of the wanted metrics, one piece of an attempt at a time."""
+        """Yield all points of the wanted metrics in pieces, each from one attempt."""
         for replica, path in metric_files(self._home, trial_id):
             for columns, _ in read_metrics(path, wanted, 0):
                 yield replica, columns
@@ -100,10 +101,10 @@ class FileMetricStore:
         return tuple(file_size(path) for _, path in metric_files(self._home, trial_id))
 
     def count_new(self, source: Source) -> Future[tuple[int, int]] | None:
-        """Start to count the next piece of new reports. Return None if there are no new reports.
+        """Start counting the next piece of new reports. Return None if there are no new reports.
 
         The future is done once the counts are stored. Its result is the start and end of the piece
-        in the file. It raises `Stale` if another thread counted the file meanwhile.
+        in the file. The future raises `Stale` if another thread counted the file meanwhile.
         """
         trial_id, replica = source.trial_id, source.replica
         path = self._path(source)
@@ -157,9 +158,9 @@ class FileMetricStore:
 
 
 def _tallies_before(path: Path, steps: Mapping[str, int], end: int) -> dict[str, Tally]:
-    """Return the totals of metrics in a file up to a position.
+    """Return the totals of metrics in a file, up to a position.
 
-    Only the points below a given step are counted, with a step for each metric.
+    For each metric, only the points below the metric's step in `steps` are counted.
     """
     tallies, position = dict.fromkeys(steps, Tally()), 0
     while position < end:
@@ -183,7 +184,7 @@ def _with_metrics(
 
 
 def _warn_of_limit(connection: Connection, trial_id: int, name: str) -> None:
-    """Warn that a trial has too many metrics. Each trial gets this event only once."""
+    """Warn that a trial has too many metrics, but only once per trial."""
     query = "SELECT 1 FROM events WHERE trial_id = :trial_id AND reason = 'TooManyMetrics'"
     if connection.value(query, {"trial_id": trial_id}):
         return

@@ -1,4 +1,4 @@
-"""New points of one metric, converted to JSON for the event stream of an experiment."""
+"""Reads a metric's new points and converts them to JSON for an experiment's event stream."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from windlass.server.stores.metrics.base import CurvePosition, CurvePositions
 from windlass.server.stores.metrics.chunks import read_metrics
 from windlass.server.stores.metrics.columns import Column, make_column
 
-_MOST_AT_ONCE = 20_000  # points in one event
+_MOST_AT_ONCE = 20_000  # the most points in one event
 _NONE = make_column()
 
 
@@ -31,13 +31,13 @@ def new_points(home: Path, trial_id: int, name: str, positions: CurvePositions) 
 
 
 def metric_files(home: Path, trial_id: int) -> Iterator[tuple[ReplicaId, Path]]:
-    """Yield the path of the `metrics` file of each attempt of a trial. The file may be missing."""
+    """Yield each of a trial's attempts and its `metrics` file, which may be missing."""
     for replica, folder in paths.attempts(home, trial_id):
         yield replica, folder / paths.METRICS
 
 
 def _points(trial_id: int, replica: ReplicaId, name: str, start: int, column: Column) -> Points:
-    # JSON numbers cannot be NaN or infinite, so these values become texts.
+    # JSON numbers cannot be NaN or infinite, so such values become texts.
     values = [v if v - v == 0 else repr(v) for v in column.values]
     return Points(
         trial_id=trial_id,

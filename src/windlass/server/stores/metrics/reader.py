@@ -19,7 +19,7 @@ from windlass.server.stores.metrics.files import FileMetricStore
 from windlass.server.stores.metrics.summaries import Stale
 from windlass.worker.common.file_reads import exists
 
-# Seconds between the two reads after a notification; programs send at most one per 0.05 s.
+# Seconds between the two reads after a notification. Programs send at most one per 0.05 s.
 _LOOK_AGAIN = 0.06
 _LONGEST_REST = 1.0
 _NOW = 0.0
@@ -28,12 +28,12 @@ _log = logging.getLogger("windlass")
 
 
 class MetricReader:
-    """A thread that reads the new reports of an attempt when its program sends a notification."""
+    """A thread that reads an attempt's new reports when its program sends a notification."""
 
     def __init__(self, store: FileMetricStore) -> None:
         self._store = store
         self._due: dict[Source, float] = {}  # the time of the next read, by attempt
-        # Attempts whose chunks are written when the thread is idle.
+        # Attempts whose chunks the thread will write when it is idle.
         self._for_later: dict[Source, None] = {}
         self._changed = threading.Condition()
         self._closing = threading.Event()
@@ -41,20 +41,20 @@ class MetricReader:
         self._thread.start()
 
     def read_soon(self, source: Source) -> None:
-        """Read an attempt now, and again a little later. May be called from any thread."""
+        """Read an attempt's reports now and again a little later. Thread-safe."""
         with self._changed:
             self._due[source] = _NOW
             self._changed.notify()
 
     def catch_up(self, home: Path, jobs: Iterable[Job]) -> None:
-        """Read all reports that programs made while no server ran."""
+        """Read all reports that programs made while no server was running."""
         for job in jobs:
             for replica, path in paths.attempts(home, job.trial_id):
                 if exists(path / paths.METRICS) and Attempt(job.uid, replica, path).is_of(job.uid):
                     self.read_soon(Source(job.uid, job.trial_id, replica))
 
     def close(self) -> None:
-        """End the thread. The next server start reads the rest."""
+        """End the thread. The remaining reports are read when the next server starts."""
         with self._changed:
             self._closing.set()
             self._changed.notify()
@@ -73,14 +73,14 @@ class MetricReader:
             begun = [(source, is_nudged, self._begin(source)) for source, is_nudged in due]
             for source, is_nudged, counting in begun:
                 self._finish(source, is_nudged, counting)
-            # Pause for as long as the reads took, so that other threads get half of the time.
+            # Pause for as long as the reads took, so that other threads get half of the CPU time.
             self._closing.wait(min(time.monotonic() - began, _LONGEST_REST))
 
     def _take_due(self) -> list[tuple[Source, bool]] | None:
-        """Wait for attempts to read, and return them. Return None when the thread must end.
+        """Wait until reads are due. Return their attempts, or None when the thread must end.
 
-        Each attempt has a flag, which is true if a notification caused the read. The list is empty
-        if there is time for other work.
+        Each attempt comes with a flag that is true if a notification caused the read. The list is
+        empty if there is time for other work.
         """
         with self._changed:
             while not self._closing.is_set():
@@ -123,7 +123,7 @@ class MetricReader:
         self, source: Source, is_nudged: bool, counting: Future[tuple[int, int]] | None
     ) -> None:
         self._for_later[source] = None
-        # A program sends no second notification for reports right after the first.
+        # A program sends no second notification for reports made right after the first.
         due = time.monotonic() + _LOOK_AGAIN if is_nudged else None
         try:
             start, end = counting.result() if counting is not None else (0, 0)

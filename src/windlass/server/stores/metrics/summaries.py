@@ -1,8 +1,9 @@
-"""Metric summaries as rows of the database. Each point counts once, even after a crash.
+"""Metric summaries as database rows. Each point counts only once, even after a crash.
 
-A restarted replica may repeat steps. Then the newest attempt decides: from the first step that it
-reports for a metric, the points of earlier attempts no longer count. The table `tallies` has the
-totals of the counted points per attempt, and `summaries` has the sums over all attempts.
+A restarted replica may repeat steps. In that case, the newest attempt counts: from the first step
+that it reports for a metric, the points of earlier attempts no longer count. The table `tallies`
+contains the totals of the counted points per attempt, and `summaries` contains the sums over all
+attempts.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def summary(self) -> Summary:
-        """The totals in the form that the API returns."""
+        """The totals in the form returned by the API."""
         return Summary(
             count=self.count,
             min=self.min,
@@ -50,7 +51,7 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def plus(self, other: Tally) -> Tally:
-        """Return the sum of two tallies. `last` is the value that was reported last."""
+        """Return the sum of two tallies. Its `last` is the value that was reported last."""
         if not (self.count and other.count):
             return other if other.count else self
         newest = other if other.time >= self.time else self
@@ -67,7 +68,7 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def count_column(column: Column) -> Tally:
-    """Return the totals of the points of a column.
+    """Return the totals of a column's points.
 
     >>> from windlass.server.stores.metrics.columns import make_column
     >>> count_column(make_column([(1, 1.0, 0.5), (2, 2.0, float("nan")), (3, 3.0, 0.25)])).summary
@@ -96,7 +97,7 @@ def count_column(column: Column) -> Tally:
 
 
 def _bounded(total: float) -> float:
-    """Return a finite sum, because JSON has no other numbers.
+    """Limit a sum to the finite range, because JSON has no infinite numbers.
 
     A sum of huge numbers may overflow.
     """
@@ -109,24 +110,24 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
 
     first: int  # the lowest reported step
     reach: int  # the highest reported step
-    until: int | None = None  # from this step on, a later attempt counts instead
+    until: int | None = None  # the step from which a later attempt counts instead
     tally: Tally = Tally()
 
 
 class ReplicaCounts(msgspec.Struct, frozen=True):
     """The counted points of all attempts of one replica."""
 
-    positions: dict[int, int]  # read positions in the metrics files, by attempt
-    shares: dict[str, dict[int, Share]]  # shares of the summary, by metric and attempt
+    positions: dict[int, int]  # the read positions in the metrics files, by attempt
+    shares: dict[str, dict[int, Share]]  # the shares of the summary, by metric and attempt
 
 
 class SummaryPiece(msgspec.Struct, frozen=True):
-    """The new points of an attempt, and the changes that they cause in summaries."""
+    """An attempt's new points and the changes that they cause in summaries."""
 
     uid: str
     trial_id: int
     replica: ReplicaId
-    end: int  # read position in the metrics file after this piece
+    end: int  # the read position in the metrics file after this piece
     counted: ReplicaCounts  # the counts before this piece; if they have changed, the piece is stale
     shares: Mapping[str, dict[int, Share]]  # changed shares after this piece, by metric and attempt
     added: Mapping[str, Tally]  # values to add, for metrics whose earlier attempts lose no points
@@ -134,7 +135,7 @@ class SummaryPiece(msgspec.Struct, frozen=True):
 
 
 class Stale(Exception):
-    """Raised if the counts changed meanwhile. The piece must be computed again."""
+    """Raised if the counts changed meanwhile, so that the piece must be computed again."""
 
 
 class Added(msgspec.Struct, frozen=True):
@@ -145,13 +146,13 @@ class Added(msgspec.Struct, frozen=True):
     left_out: str = ""  # the first metric beyond the limit of metrics per trial
 
 
-# A function that counts the metrics of an attempt again: up to a step for each metric, and up to a
-# position in the file.
+# A function that counts an attempt's metrics again, up to one step per metric and up to a position
+# in the file.
 Reread = Callable[[int, Mapping[str, int], int], Mapping[str, Tally]]
 
 
 def read_counted(connection: Connection, trial_id: int, replica: ReplicaId) -> ReplicaCounts:
-    """Read the counted points of a replica."""
+    """Read a replica's counted points."""
     whose = _replica(trial_id, replica)
     shares: dict[str, dict[int, Share]] = {}
     for row in connection.rows(_SHARES, whose):
@@ -163,14 +164,14 @@ def read_counted(connection: Connection, trial_id: int, replica: ReplicaId) -> R
 def shares_with(
     counted: ReplicaCounts, attempt: int, columns: Mapping[str, Column], reread: Reread
 ) -> tuple[dict[str, dict[int, Share]], dict[str, Tally]]:
-    """Return the changed shares of attempts, and the values to add where only one attempt changes.
+    """Return the changed shares, and the values to add for metrics that have only one.
 
-    `columns` are the new points of `attempt`. Points of earlier attempts from the same step on no
-    longer count.
+    `columns` contains the new points of `attempt`. From the first new step on, the points of
+    earlier attempts no longer count.
     """
     shares: dict[str, dict[int, Share]] = {}
     added: dict[str, Tally] = {}
-    to_reread: dict[int, dict[str, int]] = {}  # steps by earlier attempt and metric
+    to_reread: dict[int, dict[str, int]] = {}  # steps, by attempt and metric
     for name, column in columns.items():
         before = counted.shares.get(name, {})
         own = before.get(attempt)
@@ -200,7 +201,7 @@ def shares_with(
 
 
 def _cut(share: Share, first: int) -> Share | None:
-    """Return a share without its values from a step on. Return None if there are no such values."""
+    """Cut off a share's values from a step on. Return None if there are no such values."""
     if share.until is not None and share.until <= first:
         return None
     if share.reach < first:
@@ -234,7 +235,7 @@ INSERT INTO summaries (trial_id, name, count, finite, total, mean, min, max, las
 VALUES (:trial_id, :name, :count, :finite, :total, :mean, :min, :max, :last, :step, :time)
 """
 
-# The update leaves out unchanged extremes, because each has an index, and they rarely change.
+# The update leaves out unchanged extremes, because they rarely change and each has an index.
 _UPDATE = """
 UPDATE summaries SET
     count = :count, finite = :finite, total = :total, mean = :mean, last = :last, step = :step,
@@ -253,8 +254,8 @@ _UPDATES = {
 def add(connection: Connection, piece: SummaryPiece) -> Added | None:
     """Count a piece and return its changes. Return None if the trial does not exist.
 
-    Each piece counts only once: `Stale` is raised if the stored read positions are not those that
-    the piece starts from.
+    Each piece counts only once: `Stale` is raised if the stored read positions are not those from
+    which the piece starts.
     """
     whose = _replica(piece.trial_id, piece.replica)
     if _positions(connection, whose) != piece.counted.positions:
@@ -306,7 +307,7 @@ def _put_summaries(
 
 
 def _within_limit(stored_names: Iterable[str], new_names: Iterable[str]) -> tuple[set[str], str]:
-    """Return the metrics within the limit per trial, and the first metric beyond the limit."""
+    """Return the metrics within the limit per trial and the first metric beyond it."""
     names = set(stored_names)
     taken, left_out = set(), ""
     for name in new_names:

@@ -13,14 +13,14 @@ from windlass.model.records import TrialRecord
 from windlass.model.status import JobStatus
 
 _MOST = 2000
-# The fields of a record that change independently of its status.
+# The fields of a trial record that change independently of the trial's status.
 _APART = (
     "metrics", "progress", "asked_to_stop", "name", "description", "notes", "experiment", "project",
 )  # fmt: skip
 
 
 class StoredTrial(msgspec.Struct, frozen=True):
-    """A trial with its record and its status, as stored in the database."""
+    """A trial's record and status, as stored in the database."""
 
     record: TrialRecord
     status: JobStatus
@@ -32,11 +32,11 @@ class StoredTrial(msgspec.Struct, frozen=True):
 
 
 class TrialCache:
-    """A cache of the trials that were used last, by id and by uid.
+    """A cache of the most recently used trials, by id and by uid.
 
-    The writer adds every trial that it writes, in the order of its commits. A reader calls `mark`
-    before it reads a trial from the database. The trial is added only if nothing was written since
-    then, because it may be outdated.
+    The writer adds every trial that it writes, in the order of the commits. A reader calls `mark`
+    before it reads a trial from the database. The trial is then added only if nothing was written
+    since, because it might be outdated.
     """
 
     def __init__(self, most: int = _MOST) -> None:
@@ -47,7 +47,7 @@ class TrialCache:
         self._writes = 0
 
     def get(self, trial_id: int) -> StoredTrial | None:
-        """Return the trial with this id, or None if it is not cached."""
+        """Return the trial that has this id, or None if it is not cached."""
         with self._lock:
             trial = self._by_id.get(trial_id)
             if trial is not None:
@@ -55,12 +55,12 @@ class TrialCache:
             return trial
 
     def find(self, uid: str) -> StoredTrial | None:
-        """Return the trial with this uid, or None if it is not cached."""
+        """Return the trial that has this uid, or None if it is not cached."""
         with self._lock:
             return self._by_id.get(self._ids.get(uid, 0))
 
     def mark(self) -> int:
-        """Return the number of writes so far, for `put_read`."""
+        """Return the number of writes so far, to pass to `put_read`."""
         with self._lock:
             return self._writes
 
@@ -85,7 +85,7 @@ class TrialCache:
                 self._put(StoredTrial(record=record, status=trial.status))
 
     def change(self, trial_id: int, change: Callable[[TrialRecord], TrialRecord]) -> None:
-        """Change fields of a cached record that do not depend on the status."""
+        """Change status-independent fields of a cached record."""
         with self._lock:
             self._writes += 1
             before = self._by_id.get(trial_id)
@@ -93,17 +93,17 @@ class TrialCache:
                 self._put(StoredTrial(record=change(before.record), status=before.status))
 
     def put_read(self, trial: StoredTrial, mark: int) -> None:
-        """Cache a trial that was read from the database, unless it may be outdated.
+        """Cache a trial that was read from the database unless it may be outdated.
 
-        `mark` is the number of writes before the read. If there were more writes since, the trial
-        is not cached.
+        `mark` is the number of writes before the read. If there have been more writes since, the
+        trial is not cached.
         """
         with self._lock:
             if mark == self._writes:
                 self._put(trial)
 
     def drop(self, trial_id: int) -> None:
-        """Remove a trial from the cache, so that it is read again."""
+        """Remove a trial from the cache, so that it is read from the database again."""
         with self._lock:
             self._writes += 1
             trial = self._by_id.pop(trial_id, None)
@@ -111,7 +111,7 @@ class TrialCache:
                 del self._ids[trial.record.uid]
 
     def clear(self) -> None:
-        """Remove all trials from the cache, because a name in their records has changed."""
+        """Remove all trials from the cache, because a name in some records has changed."""
         with self._lock:
             self._writes += 1
             self._by_id.clear()

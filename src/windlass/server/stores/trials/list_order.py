@@ -1,6 +1,6 @@
 """Sort orders for lists of trials: by a column, a hyper-parameter or a metric.
 
-An order by id, by time of creation, by a hyper-parameter or by a metric consists of spans. A span
+A list that is sorted by id, creation time, a hyper-parameter or a metric consists of spans. A span
 is a part of the list that an index contains in the right order (see `ordered_scan.py`).
 """
 
@@ -50,8 +50,8 @@ _COLUMNS: Columns = {
     "started": nulls_last("trials.started"),
     "ended": nulls_last("trials.ended"),
 }
-_INDEXED = ("last", "min", "max")  # aspects of metrics
-# The sort order is: numbers, then texts, then trials without a value.
+_INDEXED = ("last", "min", "max")  # the aspects of metrics that have an index
+# Numbers come first, then texts, then trials that have no value.
 _PARAMETER_KEYS = (
     Key(
         "CASE WHEN sorted.number IS NOT NULL THEN 0 WHEN sorted.text IS NOT NULL THEN 1 ELSE 2 END",
@@ -66,11 +66,11 @@ _ALL_BY_ID = Span(
 
 
 class ListOrder(NamedTuple):
-    """The sort order of a list, and the indexes that contain the list in this order."""
+    """A list's sort order and the indexes that contain the list in this order."""
 
     order: Order
-    join: str = ""  # joins the table with the sorted values, which may have no row for a trial
-    spans: Sequence[Span] = ()  # empty if no index has the trials in this order
+    join: str = ""  # joins the table of the values to sort by, which may lack a row for a trial
+    spans: Sequence[Span] = ()  # empty if no index contains the trials in this order
     name: Name | None = None  # the parameter or metric to sort by
 
 
@@ -104,9 +104,9 @@ def resolve_order(
 
 
 def narrowed(order: ListOrder, tree: Tree, conditions: Conditions) -> ListOrder:
-    """Return the order with limits from `where`, so that the scan skips rows of the index.
+    """Add limits from `where` to an order, so that the scan skips rows in the index.
 
-    This works if `where` compares the same parameter or metric by which the list is sorted.
+    Limits exist if `where` compares the parameter or metric by which the list is sorted.
     """
     limits = [
         f"{order.spans[0].columns[0]} {comparison.operator} {conditions.bind(comparison.values[0])}"
@@ -115,12 +115,12 @@ def narrowed(order: ListOrder, tree: Tree, conditions: Conditions) -> ListOrder:
     ]
     if not limits:
         return order
-    numbers = order.spans[0]  # only this span can match, because the others contain no numbers
+    numbers = order.spans[0]  # only this span can match, because the other spans contain no numbers
     return order._replace(spans=(numbers._replace(where=" AND ".join((numbers.where, *limits))),))
 
 
 def _required(tree: Tree) -> Iterator[Comparison]:
-    """Yield the comparisons of a condition that every matching trial must meet."""
+    """Yield the comparisons in a condition that hold for every matching trial."""
     if isinstance(tree, Comparison):
         yield tree
     elif isinstance(tree, Junction) and tree.operator == "and":
@@ -132,7 +132,7 @@ def _is_range(comparison: Comparison) -> bool:
     if len(comparison.values) != 1 or comparison.operator not in ("<", "<=", ">", ">=", "="):
         return False
     value = comparison.values[0]
-    return isinstance(value, float) and value == value  # not NaN, which is stored as a text
+    return isinstance(value, float) and value == value  # excludes NaN, which is stored as a text
 
 
 def _find_name(connection: Connection, wanted: str, *, is_first: bool) -> Name | None:
@@ -142,20 +142,20 @@ def _find_name(connection: Connection, wanted: str, *, is_first: bool) -> Name |
     """
     name = parse_name(wanted) if "." in wanted else None
     if name is None and (metric := parse_name(f"{METRIC}.{wanted}")) is not None:
-        # On a later page, the first page has already shown that the name is a metric.
+        # For a later page, the first page has already shown that the name is a metric.
         name = metric if not is_first or is_stored(connection, metric) else None
     return name
 
 
 def _by_value(conditions: Conditions, sort: str, name: Name) -> ListOrder:
-    """Return the sort order by the values of a parameter or a metric."""
+    """Return the sort order by a parameter's or metric's values."""
     parameter = conditions.bind(name.name)
     join = (
         f" LEFT JOIN {table_of(name)} AS sorted"
         f" ON sorted.name = {parameter} AND sorted.trial_id = trials.id"
     )
     wanted = sort.removeprefix("-")
-    # A lower bound, because IS NOT NULL does not skip nulls in an index of SQLite.
+    # Use a lower bound, because IS NOT NULL does not make SQLite skip nulls in an index.
     least = conditions.bind(-math.inf)
     if name.kind == PARAMETER:
         order = Order(sort, {"id": "trials.id", wanted: _PARAMETER_KEYS})

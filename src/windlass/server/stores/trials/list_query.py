@@ -1,11 +1,11 @@
-"""List queries, which return a page of the trials that match all filters, in a sort order.
+"""List queries, which return a sorted page of the trials that match all filters.
 
-One index (`trials_listed`) has all columns that filters read. Parameters and summaries are in their
-own tables. So only the trials of the page itself are read from the large table.
+One index (`trials_listed`) contains all columns that filters read, and parameters and summaries
+have their own tables. Therefore, only the trials on the page itself are read from the large table.
 
-There are two ways to read a page. `ordered_scan.py` reads trials in order until the page is full.
-The other way searches for all matches and then sorts them. It is used for orders without an index,
-and if few trials match.
+There are two ways to read a page. The first (`ordered_scan.py`) reads trials in order until the
+page is full. The second searches for all matches and then sorts them. It is used if the order has
+no index or if few trials match.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from windlass.server.stores.trials.ordered_scan import scan
 from windlass.server.stores.trials.rows import COLUMNS, FROM
 from windlass.server.stores.trials.stored_names import Quoted, doubt
 
-_FEW = 5000  # up to this number, the trials of an experiment are sorted instead of scanned
+_FEW = 5000  # up to this number, an experiment's trials are sorted instead of scanned
 _UNLISTED = ", ".join(f"'{kind.value}'" for kind in TrialKind if kind not in LISTED_KINDS)
 
 
 class TrialQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """The filters, the order and the page of a list of trials. A trial must match all filters."""
+    """The filters, order and page of a trial list. A trial must match all filters."""
 
     uid: str | None = None
     scope: Scope = Scope()
@@ -43,7 +43,7 @@ class TrialQuery(msgspec.Struct, frozen=True, kw_only=True):
     origin_id: int | None = None
     parent_id: int | None = None
     archived: bool | None = None
-    kinds: Sequence[TrialKind] = ()  # if empty, all kinds except commands and shells
+    kinds: Sequence[TrialKind] = ()  # an empty list means all kinds except commands and shells
     user: str | None = None
     created_after: float | None = None
     created_before: float | None = None
@@ -56,7 +56,7 @@ class TrialQuery(msgspec.Struct, frozen=True, kw_only=True):
 def find_rows(
     connection: Connection, request: TrialQuery, now: float | None = None
 ) -> tuple[Sequence[Row], str | None, str]:
-    """Return the rows of a page, the cursor of the next page, and a hint if the list is empty."""
+    """Return a page's rows, the next page's cursor, and a hint if the list is empty."""
     query = _Query(connection, request, time.time() if now is None else now)
     page, following = split_page(query.read(), request.limit)
     hint = "" if page or request.cursor else doubt(connection, query.names, query.quoted)
@@ -73,7 +73,7 @@ def _whole_rows(connection: Connection, ids: Sequence[int]) -> list[Row]:
 
 
 class _Query:
-    """A query for one page of a list."""
+    """A query for one page of a trial list."""
 
     def __init__(self, connection: Connection, request: TrialQuery, now: float) -> None:
         self._connection = connection
@@ -89,8 +89,8 @@ class _Query:
         self.names: list[Name] = [] if self._order.name is None else [self._order.name]
         self.quoted: list[Quoted] = []
         self._require()
-        # `where` is compiled for both ways to read a page. Either compiler reports errors and
-        # names.
+        # `where` is compiled for both ways to read a page. Both compilers report the same errors
+        # and names.
         self._scan_filters, _ = self._filters(is_lookup=True)
         self._search_filters, compiler = self._filters(is_lookup=False)
         if self._tree is not None:
@@ -102,7 +102,7 @@ class _Query:
     def read(self) -> list[Row]:
         """Return the ids and sort keys of the trials on the page.
 
-        If there is a next page, the result has one extra row, which shows this.
+        If there is a next page, the result has one extra row, which indicates the next page.
         """
         request, order = self._request, self._order.order
         if self._order.spans and not self._is_small:
@@ -126,12 +126,12 @@ class _Query:
 
     @property
     def _source(self) -> str:
-        """The table of trials, with the index through which to read it."""
+        """The SQL source to read trials from: the trials table, possibly read through an index."""
         request = self._request
         if self._has_own_index:
             return "trials"
         if request.sort.removeprefix("-") == "id" and self._experiments:
-            return "trials"  # another index contains the trials of an experiment by id
+            return "trials"  # another index contains an experiment's trials by id
         return TRIALS_BY_LIST_INDEX
 
     @property
@@ -162,7 +162,7 @@ class _Query:
             compiler = WhereCompiler(conditions, where, self._now, is_lookup=is_lookup)
             conditions.require(compiler.condition(self._tree))
         if not is_lookup and self._experiments and self._source != "trials":
-            # In the list index, the trials of an experiment are not next to each other.
+            # In the list index, an experiment's trials are not next to each other.
             scoped = conditions.branch()
             scoped.one_of("scoped.experiment_id", self._experiments)
             conditions.require(
@@ -181,7 +181,7 @@ class _Query:
         conditions.equal("trials.name", request.name)
         if request.labels:
             labelled = conditions.branch()
-            labelled.require("labelled.labels IS NOT NULL")  # lets SQLite use the index of labels
+            labelled.require("labelled.labels IS NOT NULL")  # lets SQLite use the index on labels
             labelled.all_in("labelled.labels", request.labels)
             labelled_ids = f"SELECT labelled.id FROM trials AS labelled{labelled.text}"
             conditions.require(f"trials.id IN ({labelled_ids})")
@@ -193,16 +193,16 @@ class _Query:
                 conditions.require(f"trials.created {sign} {conditions.bind(bound)}")
 
     def _require_kind(self, conditions: Conditions, is_mentioned: bool) -> None:
-        """Add a condition on the kind of trials.
+        """Add a condition on the kinds of trials.
 
-        A query by uid, and a `where` that mentions the kind, find trials of any kind by default.
+        By default, a query by uid or a `where` that mentions the kind finds trials of any kind.
         """
         kinds = self._request.kinds
         if not kinds and (self._request.uid or is_mentioned):
             return
         if kinds:
             conditions.one_of("trials.kind", [kind.value for kind in kinds])
-        else:  # an IN condition would make SQLite search an index once for each kind
+        else:  # an IN condition would make SQLite search an index once per kind
             conditions.require(f"trials.kind NOT IN ({_UNLISTED})")
 
 

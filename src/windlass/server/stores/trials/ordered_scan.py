@@ -1,9 +1,9 @@
 """Reads a page of a sorted list from an index that has the same order.
 
-To sort a million trials would take seconds. Instead, an index yields trials in the right order, in
+Sorting a million trials would take seconds. Instead, an index yields trials in the right order, in
 slices, and a query checks which of them match the filters. If most trials match, one slice fills a
-page. If few trials match, the scan would be slow, so it gives up. Then another query searches for
-the matches first and sorts them afterwards.
+page. If few trials match, the scan would be slow, so it gives up, and a different query first
+searches for the matches and then sorts them.
 """
 
 from __future__ import annotations
@@ -16,22 +16,21 @@ from windlass.server.db.dialect import TRIALS_BY_LIST_INDEX
 from windlass.server.db.paging import Conditions, Position
 
 _FIRST_SLICE, _SLICE = 1000, 10_000  # trials per slice
-_MOST = 100_000  # trials that may be read for one page
+_MOST = 100_000  # the most trials that may be read for one page
 
 
 class Span(NamedTuple):
-    """A part of a sorted list that one index has in order, by a value and the id or by id only.
+    """A part of a sorted list that an index contains in order, by value and id or only by id.
 
-    `keys` are the sort keys of the list without the id. Each key is a column of the index or a
-    constant.
+    `keys` are the list's sort keys except the id. Each key is a column of the index or a constant.
     """
 
-    source: str  # the table, and the index through which to read it
+    source: str  # the table and the index through which to read it
     trial_id: str
     keys: tuple[str, ...]
     value_at: int | None = None  # the position in `keys` of the key by which the index is sorted
-    rank: int | None = None  # the constant value of the first key, which sorts the spans
-    where: str = "TRUE"  # a condition on the rows of the index
+    rank: int | None = None  # the constant value of the first key, by which the spans are sorted
+    where: str = "TRUE"  # a condition on the rows in the index
     filter: str = "TRUE"  # a condition on a trial that the index cannot check
 
     @property
@@ -41,7 +40,7 @@ class Span(NamedTuple):
         return (*value, self.trial_id)
 
     def start(self, cursor: Position | None) -> Position | None:
-        """Return the values of `columns` at a cursor, or None if the span starts after it."""
+        """Return the values of `columns` at a cursor, or None if the cursor is not in the span."""
         if cursor is None or (self.rank is not None and cursor[0] != self.rank):
             return None
         value = [] if self.value_at is None else [cursor[self.value_at]]
@@ -57,7 +56,7 @@ def scan(
     *,
     is_descending: bool,
 ) -> list[Row] | None:
-    """Return the first `count` matching rows after a cursor, or None if too few trials match."""
+    """Return the first `count` matching rows after a cursor, or None if matches are too rare."""
     rows: list[Row] = []
     examined = 0
     for span in spans:
@@ -74,7 +73,7 @@ def scan(
             if end is None:
                 break
             examined += size
-            # At this rate, a page would take more than `_MOST` trials.
+            # At this rate, filling a page would take more than `_MOST` trials.
             if len(rows) * _MOST < count * examined:
                 return None
             start = end
@@ -95,7 +94,7 @@ class _SpanReader:
         self._order = ", ".join(f"{column} {direction}" for column in span.columns)
 
     def end_of_slice(self, start: Position | None, size: int) -> Position | None:
-        """Return the position of the last row in a slice, or None if the span has fewer rows."""
+        """Return the position of a slice's last row, or None if the span has too few rows."""
         conditions = Conditions()
         conditions.parameters.update(self._filters.parameters)
         self._limit(conditions, start, None)
@@ -122,7 +121,7 @@ class _SpanReader:
         )
 
     def _limit(self, conditions: Conditions, start: Position | None, end: Position | None) -> None:
-        """Limit rows to a slice, which starts after the position `start` and ends with `end`."""
+        """Limit rows to a slice, which starts after position `start` and ends at `end`."""
         conditions.require(self._span.where)
         columns = ", ".join(self._span.columns)
         for operator, position in ((self._after, start), (self._up_to, end)):

@@ -1,4 +1,4 @@
-"""Checks the origins of a new trial: its parent, the trial that it repeats, and its checkpoint."""
+"""Checks a new trial's origins: its parent, the trial that it repeats, and its checkpoint."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from windlass.server.stores.trials.rows import find
 
 
 def check_parent(connection: Connection, request: CreateTrial) -> None:
-    """Raise an error if the parent of a new trial does not exist or accepts no more children."""
+    """Raise an error if a new trial's parent does not exist or accepts no more children."""
     parent_id = request.parent_id or 0
     parent = find(connection, "id", parent_id)
     if parent is None:
@@ -42,7 +42,7 @@ def check_parent(connection: Connection, request: CreateTrial) -> None:
 
 
 def with_checkpoint(connection: Connection, request: CreateTrial) -> CreateTrial:
-    """Return the request with data about the checkpoint from which the job starts."""
+    """Return the request after adding data about the checkpoint from which the job starts."""
     uid = request.recipe.checkpoint
     if not uid:
         return request if request.spec.begin is None else _beginning(request, None)
@@ -62,7 +62,7 @@ def with_checkpoint(connection: Connection, request: CreateTrial) -> CreateTrial
 
 
 def check_origin(connection: Connection, origin_id: int) -> None:
-    """Raise NotFound if the trial to repeat does not exist, so that every chain of origins ends."""
+    """Raise NotFound if the trial to repeat does not exist, so that chains of origins end."""
     if find(connection, "id", origin_id) is None:
         raise NotFound(f"There is no trial {origin_id} to repeat.")
 

@@ -1,4 +1,4 @@
-"""Parameters of trials as database rows, one per name, for filters and sort orders."""
+"""Stores the parameters of trials as database rows, one per name, for filters and sort orders."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 from windlass.server.db.base import Connection
 
-_MOST = 1000  # parameters per trial with a row; the record of the trial has all parameters
+_MOST = 1000  # parameters per trial that get a row; the trial's record contains all of them
 _LONGEST_NAME = 500
 _LONGEST_TEXT = 2000
 _DEEPEST = 20
@@ -29,7 +29,7 @@ def put_parameters(connection: Connection, trial_id: int, params: Mapping[str, A
 
 
 def to_rows(trial_id: int, params: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return a row for each parameter. The name of a nested parameter is joined with dots.
+    """Return a row for each parameter. The parts of a nested parameter's name are joined by dots.
 
     A boolean becomes both a number and a text, so that both `= 1` and `= true` match.
 
@@ -62,7 +62,7 @@ def _flat(params: Mapping[str, Any], before: str, depth: int) -> Iterator[tuple[
 
 
 def _stored(value: Any) -> tuple[float | None, str | None]:
-    """Return a value as a number and a text. Either may be None."""
+    """Return a value as a number and as a text. Either may be None."""
     if value is None:
         return None, None
     if isinstance(value, bool):

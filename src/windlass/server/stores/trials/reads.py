@@ -1,4 +1,4 @@
-"""Reads trials, from the cache or from the database."""
+"""Reads trials from the cache or the database."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ class TrialLookup:
         return await self._db.aread(run)
 
     async def limit(self, conditions: Conditions, scope: Scope, *, is_first: bool) -> None:
-        """Add conditions for the experiment and the project of a scope."""
+        """Add conditions for a scope's experiment and project."""
         await self._db.aread(
             lambda connection: scope.limit(connection, conditions, is_first=is_first)
         )
 
     async def ids(self, conditions: Conditions, first: int, limit: int) -> list[Row]:
-        """Return the ids and names of matching trials, starting with the id `first`."""
+        """Return the ids and names of matching trials, starting at the id `first`."""
         conditions = conditions.copy()
         conditions.require(f"trials.id >= {conditions.bind(first)}")
         where = f"{FROM}{conditions.text}"
@@ -66,7 +66,7 @@ class TrialLookup:
         )
 
     async def check_exist(self, trial_ids: Sequence[int]) -> None:
-        """Raise `NotFound` for the first of these ids that no trial has."""
+        """Raise `NotFound` for the first id that belongs to no trial."""
         conditions = Conditions()
         conditions.one_of("id", [number for number in trial_ids if 0 < number < 2**63] or [-1])
         statement = f"SELECT id FROM trials{conditions.text}"
@@ -79,11 +79,11 @@ class TrialLookup:
                 await self.record(trial_id)  # raises NotFound
 
     async def doubt(self, names: Sequence[Name], quoted: Sequence[Quoted]) -> str:
-        """Return a hint why a query with these parameters and metrics found nothing."""
+        """Return a hint on why a query for these parameters and metrics found nothing."""
         return await self._db.aread(lambda connection: doubt(connection, names, quoted))
 
     async def by_uid(self, uids: Sequence[str]) -> dict[str, TrialRecord]:
-        """Return the trials with these uids, by uid. Unknown uids are left out."""
+        """Return the trials that have these uids, by uid. Unknown uids are left out."""
         at_hand = {uid: stored for uid in uids if (stored := self._recent.find(uid)) is not None}
         conditions = Conditions()
         conditions.one_of("trials.uid", [uid for uid in uids if uid not in at_hand] or [""])
@@ -116,7 +116,7 @@ class TrialLookup:
             await self._db.aread(lambda connection: connection.value(query, conditions.parameters))
         )
 
-    # -- for the controller and for the start of the server ----------------------------
+    # -- for the controller and the start of the server --------------------------------
 
     def load(self, uid: str) -> tuple[Job, JobStatus] | None:
         """Return a job and its status for the controller, or None if there is no such trial."""
@@ -124,7 +124,7 @@ class TrialLookup:
         return None if stored is None else (stored.job, stored.status)
 
     def keeping(self, trial_id: int) -> Keep | None:
-        """Return the retention rule for the checkpoints of a trial. None keeps all checkpoints."""
+        """Return the retention rule for a trial's checkpoints. None keeps all checkpoints."""
         query = "SELECT spec FROM trials WHERE id = :id"
         spec = self._db.read(lambda connection: connection.value(query, {"id": trial_id}))
         return None if spec is None else decode_spec(spec).keep
@@ -135,7 +135,7 @@ class TrialLookup:
         return [row["uid"] for row in self._db.read(lambda connection: connection.rows(query))]
 
     def has_unsettled(self) -> bool:
-        """Return whether a job may have running replicas, or waits. A suspended job does not."""
+        """Return whether any job that is not suspended waits or may have running replicas."""
         query = "SELECT 1 FROM trials WHERE NOT settled AND state != :suspended LIMIT 1"
         parameters = {"suspended": TrialState.SUSPENDED.value}
         return bool(self._db.read(lambda connection: connection.rows(query, parameters)))
@@ -149,7 +149,7 @@ class TrialLookup:
         return [Job(uid=r["uid"], trial_id=r["id"], spec=decode_spec(r["spec"])) for r in rows]
 
     def asked_to_stop(self) -> dict[int, str]:
-        """Return the unfinished trials that were asked to end by themselves, with the reasons."""
+        """Return the unfinished trials that were asked to end by themselves, and the reasons."""
         query = "SELECT id, asked_to_stop FROM trials WHERE NOT settled AND asked_to_stop != ''"
         rows = self._db.read(lambda connection: connection.rows(query))
         return {row["id"]: row["asked_to_stop"] for row in rows}

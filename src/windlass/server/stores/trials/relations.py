@@ -1,4 +1,4 @@
-"""Queries for trials that depend on others: children of generators, and auxiliary trials."""
+"""Queries for trials that depend on other trials: generator trials and auxiliary trials."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ class TrialRelations:
         self._db = database
 
     async def children_going_on(self, trial_id: int) -> list[int]:
-        """Return the trials of a generator that may have running replicas, newest first."""
+        """Return those of a generator's trials that may have running replicas, newest first."""
         query = "SELECT id FROM trials WHERE parent_id = :id AND NOT settled ORDER BY id DESC"
         return await self._ids(query, {"id": trial_id})
 
     async def unfinished_parents(self, experiment_id: int | None = None) -> list[int]:
-        """Return the unfinished generator trials of one experiment, or of all experiments."""
+        """Return the unfinished generator trials in one experiment or in all experiments."""
         query = "SELECT id FROM trials WHERE NOT settled AND is_generated"
         if experiment_id is None:
             return await self._ids(query, {})
         return await self._ids(f"{query} AND experiment_id = :id", {"id": experiment_id})
 
     async def unfinished_auxiliary(self) -> list[tuple[int, int]]:
-        """Return the ids of unfinished auxiliary trials, each with the id of its experiment."""
+        """Return the ids of unfinished auxiliary trials, each with its experiment's id."""
         query = "SELECT id, experiment_id FROM trials WHERE NOT settled AND auxiliary"
         rows = await self._db.aread(lambda connection: connection.rows(query))
         return [(row["id"], row["experiment_id"]) for row in rows]
 
     async def auxiliary_to_stop(self, experiment_id: int, *, was_held: bool) -> list[int]:
-        """Return the auxiliary trials of an experiment if the experiment is over.
+        """Return an experiment's auxiliary trials if the experiment is over.
 
-        An experiment is over if no ordinary trial is unfinished, and one more condition holds: an
-        ordinary trial has ended since the auxiliary trial was added, or the program that built the
-        experiment has just released it (`was_held`).
+        An experiment is over if it has no unfinished ordinary trial and if one of two further
+        conditions holds. Either an ordinary trial has ended since the auxiliary trial was added, or
+        the program that built the experiment has just released it (`was_held`).
         """
         final = [state.value for state in TrialState if state.is_final]
         names = {f"final_{index}": state for index, state in enumerate(final)}
@@ -58,7 +58,7 @@ class TrialRelations:
         return await self._ids(query, {"id": experiment_id, **names})
 
     async def going_on(self, experiment_id: int) -> list[int]:
-        """Return the trials of an experiment that may have running replicas, newest first."""
+        """Return those of an experiment's trials that may have running replicas, newest first."""
         of_it = f"experiment_id = :id AND {_COUNTS}"
         query = f"SELECT id FROM trials WHERE {of_it} AND NOT settled ORDER BY id DESC"
         return await self._ids(query, {"id": experiment_id})

@@ -1,4 +1,4 @@
-"""Database rows of trials: insert, replace and read them."""
+"""Inserts, replaces and reads the database rows of trials."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _T = TypeVar("_T")
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """The results of a finished trial, as stored in its record."""
+    """A finished trial's results, as stored in its record."""
 
     exit_code: int | None = None
     signal: str = ""
@@ -153,7 +153,7 @@ def insert(connection: Connection, request: CreateTrial) -> StoredTrial:
 def store(
     connection: Connection, old: StoredTrial, new: StoredTrial, happened: Sequence[Event]
 ) -> bool:
-    """Replace the stored trial `old` by `new`, and add events.
+    """Replace the stored trial `old` with `new`, and add events.
 
     Returns False if the stored trial is no longer `old`.
     """
@@ -183,7 +183,7 @@ def store(
 def advanced(
     record: TrialRecord, status: JobStatus, replicas: Sequence[Replica], outcome: Outcome | None
 ) -> TrialRecord:
-    """Return a trial record with a new status."""
+    """Return a trial record after updating it for a new status."""
     ending = next(
         (
             condition
@@ -226,8 +226,8 @@ def advanced(
 def _end_of(record: TrialRecord, status: JobStatus, replicas: Sequence[Replica]) -> float | None:
     """Return the time at which a trial ended.
 
-    This is the end of its last attempt, even if no server ran at that time. For a trial that was
-    stopped while it waited, this is the time of the stop request.
+    This is the time at which its last attempt ended, even if no server was running then. For a
+    trial that was stopped while it waited, it is the time of the stop request.
     """
     if status.completion_time is None or record.ended is not None:
         return record.ended if status.is_finished else status.completion_time
@@ -241,7 +241,7 @@ def _end_of(record: TrialRecord, status: JobStatus, replicas: Sequence[Replica])
 
 
 def _columns_of(record: TrialRecord) -> dict[str, Any]:
-    """Return the columns that change during the life of a trial, with their values."""
+    """Return the values of the columns that change during a trial's life."""
     return {
         "state": record.state.value,
         "restarts": record.restarts,
@@ -281,7 +281,7 @@ def _attempt_row(trial_id: int, attempt: Attempt) -> dict[str, Any]:
 
 
 def find(connection: Connection, column: str, value: int | str) -> StoredTrial | None:
-    """Return the trial whose column has this value, or None."""
+    """Return the trial whose column has this value, or None if there is none."""
     if isinstance(value, int) and not 0 < value < 2**63:
         return None  # the number is out of range for the database
     query = f"SELECT {COLUMNS} {FROM} WHERE trials.{column} = :value"
@@ -290,7 +290,7 @@ def find(connection: Connection, column: str, value: int | str) -> StoredTrial |
 
 
 def stored_trials(connection: Connection, rows: Sequence[Row]) -> list[StoredTrial]:
-    """Convert rows to trials, and add their attempts."""
+    """Convert rows to trials, adding their attempts."""
     by_trial: dict[int, list[Attempt]] = {row["id"]: [] for row in rows}
     conditions = Conditions()
     conditions.one_of("trial_id", list(by_trial) or [-1])
@@ -369,7 +369,7 @@ def _stored_trial(
 
 
 def decode_spec(text: bytes) -> JobSpec:
-    """Decode the job of a trial from its row."""
+    """Decode a trial's job from its row."""
     return _decode(text, JobSpec)
 
 

@@ -1,4 +1,4 @@
-"""The trial store, which keeps trials in the database, for the API and for the controller."""
+"""The trial store, which keeps trials in the database for the API and the controller."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from windlass.server.stores.trials.origins import check_origin, check_parent, wi
 from windlass.server.stores.trials.reads import TrialLookup
 from windlass.server.stores.trials.rows import Outcome, advanced, find, insert, store
 
-# Where a user moved a trial in the queue: its age and its moves.
+# The position in the queue to which a user moved a trial: its age and its moves.
 QueuePosition = tuple[float, tuple[tuple[int, int], ...]]
 
 _SWAP_TRIES = 10
@@ -61,8 +61,9 @@ class TrialStore(TrialLookup):
     ) -> list[TrialRecord]:
         """Create trials in one transaction, or return the existing trials for known keys.
 
-        For new trials, the writer's thread calls `before`, which may refuse them, then `begin` for
-        each, which returns the first status, and `then` after the commit.
+        For new trials, the writer's thread first calls `before`, which may refuse them. It then
+        calls `begin` for each of them, which returns the trial's first status. After the commit, it
+        calls `then`.
         """
 
         def change(connection: Connection) -> tuple[dict[str, StoredTrial], list[CreateTrial]]:
@@ -96,7 +97,7 @@ class TrialStore(TrialLookup):
         return [stored[request.key].record for request in requests]
 
     async def unless_stored(self, keys: Sequence[str], act: Callable[[str], None]) -> None:
-        """Call `act` for each key without a trial, while no other request can create one."""
+        """Call `act` for each key that has no trial, while no request can create a trial."""
 
         def change(connection: Connection) -> None:
             for key in keys:
@@ -108,8 +109,8 @@ class TrialStore(TrialLookup):
     async def request_stop(self, trial_id: int, reason: str, grace: float) -> str | None:
         """Record a stop request. Return the uid of the trial, or None if nothing is running.
 
-        If there are several requests, the shortest grace period counts. A finished trial keeps its
-        state, and replicas that its clean policy left running are stopped.
+        If there are several requests, the shortest grace period applies. A finished trial keeps its
+        state, but any replicas that its clean policy left running are stopped.
         """
         for _ in range(_SWAP_TRIES):
             stored = await self._stored(trial_id)
@@ -136,7 +137,7 @@ class TrialStore(TrialLookup):
 
         `change` returns the new spec and events, or raises an error to refuse. The status changes
         together with the spec, so that no decision based on the old spec can be stored. `position`
-        sets the position in the queue. If it is None, the age of the trial decides.
+        sets the position in the queue. If `position` is None, the trial's age determines it.
         """
         for _ in range(_SWAP_TRIES):
             stored = await self._stored(trial_id)
@@ -153,7 +154,7 @@ class TrialStore(TrialLookup):
         raise Conflict(f"Trial {trial_id} keeps changing.", hint="Try again.")
 
     async def change(self, trial_id: int, change: ChangeTrial) -> None:
-        """Change the name, the labels or the notes of a trial, which may have ended."""
+        """Change a trial's name, labels or notes, even if the trial has ended."""
         texts = set_fields(change, ("name", "description", "notes"))
         if texts:
             await self._change_texts(trial_id, texts)
@@ -182,9 +183,9 @@ class TrialStore(TrialLookup):
         await self._db.awrite(change, follow)
 
     async def _change_labels(self, trial_id: int, change: ChangeTrial) -> None:
-        """Change the labels of a trial together with its status.
+        """Change a trial's labels together with its status.
 
-        So a decision that is based on an older record cannot restore the old labels.
+        This prevents a decision that is based on an older record from restoring the old labels.
         """
         for _ in range(_SWAP_TRIES):
             stored = await self._stored(trial_id)
@@ -221,7 +222,7 @@ class TrialStore(TrialLookup):
         return await self._db.awrite(change, follow)
 
     def forget(self) -> None:
-        """Clear the cache, because the name of a project or experiment has changed."""
+        """Clear the cache after the name of a project or experiment has changed."""
         self._recent.clear()
 
     def note(self, trial_id: int, change: Callable[[TrialRecord], TrialRecord]) -> None:
@@ -248,7 +249,7 @@ class TrialStore(TrialLookup):
         if stored is None:
             return False
         if stored.status != old:
-            self._recent.drop(stored.record.id)  # so that the next read returns the stored status
+            self._recent.drop(stored.record.id)  # the next read then returns the stored status
             return False
         return self._db.write(*self._swap(stored, new, happened, replicas, outcome))
 
@@ -262,7 +263,7 @@ class TrialStore(TrialLookup):
             tuple[JobStatus, Sequence[Event], ErrorInfo | None],
         ],
     ) -> bool:
-        """Compute the status of a generator trial from its children.
+        """Compute a generator trial's status from its children.
 
         Return whether the status changed.
         """
@@ -302,10 +303,10 @@ class TrialStore(TrialLookup):
         spec: JobSpec | None = None,
         labels: tuple[str, ...] | None = None,
     ) -> tuple[Callable[[Connection], bool], Callable[[bool], None]]:
-        """Return a function that replaces the stored status, and another to call after the commit.
+        """Return a function that replaces the stored status and one to call after the commit.
 
-        The first function does nothing if the stored status is no longer the old one. The second
-        function updates the cache and notifies.
+        The first function does nothing if the stored status has changed since it was read. The
+        second function updates the cache and reports the change.
         """
         record = advanced(stored.record, status, replicas, outcome)
         if spec is not None:

@@ -12,11 +12,11 @@ from windlass.model.text.display import shorten
 from windlass.server.db.base import Connection
 from windlass.server.db.where_parser import METRIC, PARAMETER, Name
 
-Quoted = tuple[Name, str]  # a parameter, and the quoted number with which the query compares it
+Quoted = tuple[Name, str]  # a parameter and the quoted number with which the query compares it
 
 
 def doubt(connection: Connection, names: Sequence[Name], quoted: Sequence[Quoted]) -> str:
-    """Return a hint why a query found nothing: a name is unknown, or a number is quoted."""
+    """Return a hint on why a query found nothing: an unknown name or a quoted number."""
     for name in names:
         if not is_stored(connection, name):
             message, hint = _nobody_has(name, _stored_names(connection, name))
@@ -49,7 +49,7 @@ def cannot_sort_by(connection: Connection, wanted: str, plain: Sequence[str]) ->
 
 
 def check_name(connection: Connection, name: Name, wanted: str) -> None:
-    """Raise InvalidArgument for a sort order by an unknown name, unless no name is stored."""
+    """Raise InvalidArgument if the name to sort by is not stored, but some other names are."""
     if is_stored(connection, name):
         return
     stored_names = _stored_names(connection, name)
@@ -59,7 +59,7 @@ def check_name(connection: Connection, name: Name, wanted: str) -> None:
 
 
 def _nobody_has(name: Name, stored_names: Sequence[str]) -> tuple[str, str]:
-    """Return a message that no trial has a parameter or metric, and a hint with existing names."""
+    """Return a message that no trial has a parameter or metric, and a hint that names others."""
     what = "parameter" if name.kind == PARAMETER else "metric"
     message = f"No trial has a {what} {shorten(name.name, 60)!r}."
     near = near_metric(name.name, stored_names)
@@ -90,7 +90,7 @@ def _stored_names(connection: Connection, name: Name) -> list[str]:
 def _distinct(table: str) -> str:
     """Return SQL for the first thousand names in a table.
 
-    The query searches the index once per name and does not read all rows, because a name may have
+    The query searches the index once per name instead of reading all rows, because a name may have
     very many rows.
     """
     return f"""
