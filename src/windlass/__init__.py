@@ -1,4 +1,4 @@
-"""Windlass: from a function on a laptop to a hundred-host training run.
+"""Windlass runs and records training code, from a function on a laptop to a job on a hundred hosts.
 
 ```python
 import windlass as wl
@@ -12,10 +12,10 @@ def train(lr):
 accuracy = train(0.1)
 ```
 
-Every public name is loaded when it is first used: importing this package costs next to nothing.
+Every public name is loaded on first use, so importing this package costs next to nothing.
 """
 
-TYPE_CHECKING = False  # as type checkers know it; importing typing takes longer than all of this
+TYPE_CHECKING = False  # as type checkers see it; importing typing takes longer than this whole file
 if TYPE_CHECKING:
     from windlass.api import compare as compare
     from windlass.api import create_experiment as create_experiment
@@ -257,13 +257,13 @@ def __getattr__(name: str) -> object:
             raise AttributeError(f"module 'windlass' has no attribute {name!r}")
         from windlass.unknown_names import describe_unknown
 
-        # Without an object, Python itself makes no second suggestion.
+        # With obj=None, Python does not append a suggestion of its own.
         raise AttributeError(describe_unknown(name, __all__), name=name, obj=None)
     from importlib import import_module
 
     try:
         value = getattr(import_module(where), name)
-    except ModuleNotFoundError:  # in a pod there is only what programs call inside a trial
+    except ModuleNotFoundError:  # a pod has only the packages that programs need inside a trial
         from windlass.client.connection.in_pod import stand_in
 
         value = stand_in(name)

@@ -1,4 +1,4 @@
-"""`python -m windlass`: the command, where it is not on the PATH."""
+"""Runs the `windlass` command as `python -m windlass`, for when it is not on the PATH."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The functions of the module `windlass`, which call the methods of the default `wl.Client`.
 
-Each function has the signature, docstring and types of its method.
+Each function has the signature, docstring and types of the method that it calls.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Checks that no other user can change or replace a directory, as ssh checks its own files.
+"""Checks that no other user can change or replace a directory, as ssh does for its own files.
 
-A user who can write to a home can run code as its owner, because the owner's programs unpickle
-values from the home. The home also contains the environment variables of trials. Windlass therefore
-checks the owner and the mode of the home, and of every directory above it, before it uses the home.
+Anyone who can write to a home can run code as the home's owner, because the owner's programs
+unpickle values from it. The home also contains the environment variables of trials. Before Windlass
+uses a home, it therefore checks the owner and mode of the home and of every parent directory.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import stat
 from windlass.model.errors import ServerError
 
 TRUSTED_PARENT = "WINDLASS_TRUSTED_PARENT"  # this directory and its parents are not checked
-_ROOT = 0  # the id of the root user, and of the root group, whose members can become root
+_ROOT = 0  # the user id of root, and the group id of the root group, whose members can become root
 _MOST_LINKS = 40  # the same limit as in the Linux kernel
 
 
@@ -54,9 +54,9 @@ def _check_own(path: str, status: os.stat_result) -> None:
 
 
 def _check_parent(path: str, step: str, status: os.stat_result) -> None:
-    """Check a directory or a link in the path of the home.
+    """Check a directory or link on the path to the home.
 
-    A user who can change it can replace the home.
+    A user who can change this directory or link can replace the home.
     """
     way_out = (
         "Or set WINDLASS_HOME to a directory below your own.\n"
@@ -88,9 +88,9 @@ def _refusal(path: str, why: str, hint: str) -> ServerError:
 
 
 def _walk(path: str) -> tuple[list[tuple[str, os.stat_result]], bool]:
-    """Return all directories and links that the kernel visits to resolve a path.
+    """Return all directories and links that the kernel visits when it resolves a path.
 
-    The boolean is True if the path exists.
+    The boolean is True if the whole path exists.
 
     >>> steps, is_complete = _walk("/etc/../usr/missing")
     >>> [step for step, _ in steps], is_complete
@@ -141,8 +141,8 @@ def _others_can_write(status: os.stat_result) -> bool:
 def _is_own_group(gid: int) -> bool:
     """Return True if a group has no members except this user and root.
 
-    Many systems give each user a group with the same name, and let this group write to new
-    directories.
+    Many systems give each user a private group named after the user, and let this group write to
+    new directories.
     """
     import grp
     import pwd
@@ -158,10 +158,10 @@ def _is_own_group(gid: int) -> bool:
 
 
 def _is_unmapped(uid: int) -> bool:
-    """Return True if a user is unknown in the user namespace of this process.
+    """Return True if a user is unknown in this process's user namespace.
 
-    In a container, the kernel shows the same number for all unknown users. The root user outside
-    the container is one of them.
+    In a container, the kernel shows the same user id for all unknown users, including the root user
+    outside the container.
     """
     try:
         with open("/proc/self/uid_map") as file:

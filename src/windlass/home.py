@@ -1,6 +1,6 @@
 """The paths of the files in the Windlass home directory.
 
-The module also checks that other users cannot change the directory. It opens no file.
+The module also checks that other users cannot change the directory. It opens no files.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from windlass.model.errors import ServerError
 
 
 class Home:
-    """The Windlass home directory, which is `WINDLASS_HOME`, or by default `~/.windlass`.
+    """The Windlass home directory: `WINDLASS_HOME`, or `~/.windlass` if that is not set.
 
     >>> Home(Path("/data/wl")).database
     PosixPath('/data/wl/windlass.db')
@@ -24,7 +24,7 @@ class Home:
 
     @classmethod
     def find(cls) -> Home:
-        """Return the home of this process. Raise an error if other users can change it."""
+        """Return this process's home. Raise an error if other users can change it."""
         named = os.environ.get("WINDLASS_HOME")
         path = Path(named).expanduser().absolute() if named else Path.home() / ".windlass"
         return cls(path).check()
@@ -32,7 +32,7 @@ class Home:
     def check(self) -> Home:
         """Raise an error if another user owns the home, can write to it, or can replace it.
 
-        In a pod, nothing is checked, because the home is a volume of the pod, which has no other
+        In a pod, this method checks nothing, because the home is a volume of a pod without other
         users.
         """
         if "WINDLASS_AWAY" not in os.environ:
@@ -43,7 +43,7 @@ class Home:
         """Raise an error if another user may have created the socket at this path.
 
         The server may create its socket in a directory outside the home. If this directory was
-        deleted, another user may have created it again, with a socket of their own.
+        deleted, another user may have created it again and put a socket of their own there.
         """
         self.check()
         if path.startswith((f"{self.path}/", f"{os.path.realpath(self.path)}/")):

@@ -1,6 +1,6 @@
-"""Errors for names that the module `windlass` lacks, with the name to use instead.
+"""Error messages for missing names in the module `windlass`, with the name to use instead.
 
-Other tracking tools have most of these names.
+Most of these names come from other tracking tools.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _HINTS = {
 
 
 def describe_unknown(name: str, public: list[str]) -> str:
-    """Return the text of the error for a name that the module `windlass` lacks.
+    """Return the error message for a name that the module `windlass` does not have.
 
     >>> print(describe_unknown("log_metric", []))
     module 'windlass' has no attribute 'log_metric'

@@ -1,14 +1,14 @@
-"""Computes the version of a git checkout. A build replaces this module by a fixed version.
+"""Computes the version of a git checkout. A build replaces this module with a fixed version.
 
 A commit with the tag `v0.1.0` has the version `0.1.0`. Any other commit has a development version
-such as `0.1.0.dev1130+g4b53e9d2f1`, which contains the number of commits since the last tag, and
-the commit. Uncommitted changes have no effect, because each process would need milliseconds to find
-them.
+such as `0.1.0.dev1130+g4b53e9d2f1`, which contains the number of commits since the last tag and the
+commit hash. The version ignores uncommitted changes, because each process would spend milliseconds
+looking for them.
 """
 
 import os
 
-_FIRST = "0.1.0"  # the first release, which follows commits without any tag
+_FIRST = "0.1.0"  # the first release, and the version that commits before the first tag lead up to
 _TAGS = "v[0-9]*"
 _ARCHIVED = "$Format:%H %(describe:tags,match=v[0-9]*)$"  # `git archive` replaces this text
 
@@ -22,7 +22,7 @@ def _checkout_version(package: str) -> str:
         head = _read(os.path.join(git, "HEAD"))
     except OSError:
         return _version("", "")
-    # Git needs milliseconds, so the result is cached until the branch or a tag changes.
+    # Git takes milliseconds, so the result is cached until the branch or a tag changes.
     cache = os.path.join(package, "__pycache__", "checkout-version")
     state = f"{head} {_modification_times(git, common, head)}"
     try:
@@ -31,7 +31,7 @@ def _checkout_version(package: str) -> str:
         cached_state = version = ""
     if cached_state != state:
         described = _describe(root)
-        if described is None:  # git is missing, or refuses a checkout of another user
+        if described is None:  # git is missing, or refuses a checkout owned by another user
             return _version(_commit(git, common, head), "")
         version = _version(*described)
         _write(cache, f"{state}\n{version}")
@@ -56,9 +56,9 @@ def _version(commit: str, description: str) -> str:
 
 
 def _git_folders(root: str) -> tuple[str, str]:
-    """Return the folder with HEAD, and the folder with branches and tags.
+    """Return the git folder that contains HEAD, and the one that contains branches and tags.
 
-    The folders differ in a worktree, because worktrees share branches and tags.
+    They differ in a worktree, because worktrees share branches and tags.
     """
     git = os.path.join(root, ".git")
     if os.path.isfile(git):
@@ -70,7 +70,7 @@ def _git_folders(root: str) -> tuple[str, str]:
 
 
 def _modification_times(git: str, common: str, head: str) -> str:
-    """Return the times of all files that change if HEAD, its branch or a tag changes."""
+    """Return the modification times of all files that change with HEAD, its branch or a tag."""
     names = (head.removeprefix("ref: "), "packed-refs", "refs/tags", "reftable/tables.list")
     return " ".join(_modified(f"{folder}/{name}") for folder in (git, common) for name in names)
 
@@ -83,7 +83,7 @@ def _modified(path: str) -> str:
 
 
 def _describe(root: str) -> tuple[str, str] | None:
-    """Return the commit, and its distance from the last tag or the first commit."""
+    """Return the commit and its distance from the last tag (or the first commit if untagged)."""
     describe = ("describe", "--tags", "--long", "--always", "--abbrev=40", "--match", _TAGS)
     description = _git(root, *describe)
     if description is None:
@@ -96,7 +96,7 @@ def _describe(root: str) -> tuple[str, str] | None:
 def _git(root: str, *arguments: str) -> str | None:
     import subprocess
 
-    # Inside a git hook, these variables point git to the repository of the hook.
+    # Inside a git hook, these variables would point git to the hook's repository.
     env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
         done = subprocess.run(
@@ -108,7 +108,7 @@ def _git(root: str, *arguments: str) -> str | None:
 
 
 def _commit(git: str, common: str, head: str) -> str:
-    """Return the commit of HEAD without running git, or "" if no plain file stores it."""
+    """Read the commit of HEAD without running git. Return "" if no plain file stores it."""
     name = head.removeprefix("ref: ")
     if name == head:
         return head

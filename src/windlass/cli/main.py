@@ -1,7 +1,7 @@
-"""The entry point of the `windlass` command. It prints errors and sets the exit code.
+"""The entry point of the `windlass` command, which prints errors and sets the exit code.
 
 The exit code is 0 for success, 1 for a failure, 2 for an invalid command line, and 130 after
-Ctrl-C. `windlass run` ends with the exit code of the program.
+Ctrl-C. `windlass run` uses the program's exit code instead.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import os
 import sys
 
 _INTERRUPTED = 130
-_BROKEN_PIPE = 141  # the exit code of a program that ended with SIGPIPE
-_COMPLETE = "_WINDLASS_COMPLETE"  # the completion script of a shell sets this variable
+_BROKEN_PIPE = 141  # the exit code of a program that SIGPIPE ended
+_COMPLETE = "_WINDLASS_COMPLETE"  # set by a shell's completion script
 
 
 def main() -> None:
-    """Run the `windlass` command, and exit with its exit code."""
+    """Run the `windlass` command and exit with its exit code."""
     try:
         code = _run()
     except KeyboardInterrupt:
@@ -56,12 +56,12 @@ def _invoke() -> int:
         _note_copied_home()
     except click.exceptions.Exit as leave:
         return leave.exit_code
-    except click.Abort:  # the user pressed Ctrl-C or Ctrl-D at a question
+    except click.Abort:  # the user pressed Ctrl-C or Ctrl-D at a prompt
         return _INTERRUPTED
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except Exception as error:  # print errors of Windlass; their class is imported late
+    except Exception as error:  # Windlass errors are printed; their class is imported late
         from windlass.model.errors import WindlassError
 
         if not isinstance(error, WindlassError):
@@ -74,7 +74,7 @@ def _invoke() -> int:
 
 
 def _note_copied_home() -> None:
-    """Print a note if the command used a home that is a copy of another home."""
+    """Print a note if the command used a home that is a copy of another."""
     discovery = sys.modules.get("windlass.client.connection.discovery")
     if discovery is None or os.environ.get("WINDLASS_SERVER"):
         return  # the command used no home
@@ -91,14 +91,14 @@ def _note_copied_home() -> None:
 
 
 def _prepare() -> None:
-    """Make the output and the imports independent of the way in which the command was started."""
+    """Make output and imports independent of how the command was started."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # the stream was closed before the start
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 -- open until the end
         elif hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    # Python puts the folder of the `windlass` script first. This folder has no code of the user.
+    # Python puts the folder of the `windlass` script first, but that folder has no user code.
     folder = os.path.dirname(os.path.realpath(sys.argv[0]))
     if sys.path and os.path.realpath(sys.path[0] or ".") == folder:
         del sys.path[0]
@@ -111,7 +111,7 @@ def _is_about_output(error: OSError) -> bool:
 
 
 def _silence_stdout() -> None:
-    """Redirect stdout to /dev/null, so that flushing its buffer cannot fail again."""
+    """Redirect stdout to /dev/null, so that flushing its buffer does not fail a second time."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.close(nowhere)

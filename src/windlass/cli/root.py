@@ -7,7 +7,7 @@ import click
 from windlass.cli.options.lazy_groups import LazyGroup, print_full_help
 from windlass.version import __version__
 
-# The commands in the order of `windlass --help`, by heading.
+# The commands under each heading, in the order of `windlass --help`.
 SECTIONS = {
     "Everyday commands": {
         "run": "Run a script or a command as a recorded trial.",
@@ -57,7 +57,7 @@ SECTIONS = {
     },
 }
 
-# The folder of the commands below each heading, in `windlass.cli.commands`.
+# Maps each heading to the folder of its commands in `windlass.cli.commands`.
 FOLDERS = {
     "Everyday commands": "everyday",
     "Running trials and jobs": "jobs",
@@ -68,7 +68,7 @@ FOLDERS = {
 
 COMMANDS = {name: text for commands in SECTIONS.values() for name, text in commands.items()}
 
-# Command names of other tools, and the Windlass commands to suggest instead.
+# Maps other tools' command names to the Windlass commands to suggest instead.
 ELSEWHERE = {
     "delete": "windlass rm ID",
     "fork": "windlass continue ID --fork",

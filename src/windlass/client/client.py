@@ -1,8 +1,8 @@
 """Defines `wl.Client`, whose methods send all requests to one server.
 
 Each method calls a function in `resources`. The functions of the module `windlass`, such as
-`wl.get_trial`, are the methods of a default client (windlass/api.py). Functions and methods share
-the docstrings, so the examples call the functions.
+`wl.get_trial`, are the methods of a default client (windlass/api.py). They share the methods'
+docstrings, so the examples in these docstrings call the functions.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 
 
 class Client:
-    """A connection to the embedded server of this machine, or to the server at a URL.
+    """A connection to this machine's embedded server, or to the server at a URL.
 
     ```python
     client = wl.Client()  # this machine
     client = wl.Client("http://lab:8000", token="...")
     ```
 
-    The functions of the module `windlass`, such as `wl.get_trial`, are methods of a default client.
+    The functions in the module `windlass`, such as `wl.get_trial`, use a default client.
     """
 
     def __init__(self, server: str | None = None, token: str | None = None) -> None:
@@ -96,13 +96,14 @@ class Client:
         print([trial.id for trial in best_first])
         ```
 
-        The result is an iterator that fetches one page at a time, so it needs little memory. You
-        can iterate over it once. `list(...)` fetches all trials, and `async for` iterates in
-        asynchronous code.
+        The result is an iterator that fetches one page at a time, so it needs little memory. It can
+        be iterated once. `list(...)` fetches all trials, and `async for` iterates in asynchronous
+        code.
 
         Args:
             experiment: the experiment, its id or its name. The name may include the project:
-                `"vision/train"`. If several experiments have the name, their trials are all listed.
+                `"vision/train"`. If several experiments have this name, the list contains the
+                trials of all of them.
             project: the project, its id or its name, such as `"vision"` or `"lab/vision"`.
             state: one state, or a list of states.
             name: the name of the trials.
@@ -113,18 +114,18 @@ class Client:
             created_after: the earliest time of submission: `"2026-11-16"`, a `datetime`, seconds
                 since the epoch, or `"2h"` for two hours ago.
             created_before: the latest time of submission, in the same forms.
-            where: a condition such as `"hparams.lr < 0.1 and state = 'FAILED'"`. It compares fields
-                with values (`=`, `!=`, `<`, `<=`, `>`, `>=`, `in`, `contains`, `like`), and joins
+            where: a condition such as `"hparams.lr < 0.1 and state = 'FAILED'"`. Compare fields
+                with values (`=`, `!=`, `<`, `<=`, `>`, `>=`, `in`, `contains`, `like`), and combine
                 comparisons with `and`, `or`, `not` and parentheses. The fields are `hparams.NAME`,
                 `metrics.NAME` (the last value, or `.min`, `.max`, `.mean`, `.count`), `id`, `name`,
                 `state`, `kind`, `experiment`, `project`, `user`, `labels`, `created`, `started`,
                 `ended` and `duration`.
-            archived: `False` omits trials of archived experiments, `True` lists only these, and
-                `None` lists all trials. The argument has no effect together with `experiment`.
+            archived: `False` omits trials of archived experiments, `True` lists only those, and
+                `None` lists all trials. With `experiment`, this argument has no effect.
             sort_by: `id`, `name`, `state`, `user`, `created`, `started`, `ended`, `duration`,
                 `hparams.NAME` or `metrics.NAME` (`NAME` alone also works). A leading `-` sorts in
-                descending order. Trials without a value come last. A name that no trial has raises
-                an error.
+                descending order. Trials without the value come last. Naming a value that no trial
+                has raises an error.
             limit: the maximum number of trials.
         """
         from windlass.client.resources.trial.list_query import list_trials
@@ -146,12 +147,11 @@ class Client:
         params: Mapping[str, Any] | None = None,
         labels: Sequence[str] = (),
     ) -> ExternalTrial:
-        """Record this process as a trial, for example a notebook or a job of another tool.
+        """Record this process, for example a notebook or another tool's job, as a trial.
 
-        Inside the `with` block, the process can call `wl.report`, `wl.save_checkpoint`,
-        `wl.should_stop` and all other functions for trials. The trial succeeds at the end of the
-        block. If the block raises an exception, the trial fails. Ctrl-C stops the trial. If the
-        process dies, the trial is marked as lost.
+        Inside the `with` block, `wl.report`, `wl.save_checkpoint`, `wl.should_stop` and all other
+        functions for trials work. The trial succeeds when the block ends, fails if the block raises
+        an exception, and stops on Ctrl-C. If the process dies, the trial is marked as lost.
 
         ```python
         with wl.start_trial("notebook", experiment="try-outs", params={"lr": 0.1}) as trial:
@@ -162,8 +162,8 @@ class Client:
 
         Args:
             name: the name of the trial.
-            experiment: the experiment of the trial, or the name of the experiment. The default is
-                the name of the trial.
+            experiment: the trial's experiment, or the experiment's name (default: the trial's
+                name).
             params: the parameters to record.
             labels: texts for finding the trial later.
         """
@@ -179,12 +179,12 @@ class Client:
         group: str | None = None,
         max_points: int | None = None,
     ) -> Metrics:
-        """Return the points that some trials reported, for some metrics or for all.
+        """Return the points that trials reported, for some or all metrics.
 
-        `trials` contains trials or ids. One request fetches all points.
+        `trials` contains trials or ids. All points are fetched in one request.
 
-        `max_points` limits the number of points per metric and trial. Spikes stay visible. If a
-        trial has no metric with one of the names, the result has no points for this trial and name.
+        `max_points` limits the number of points per metric and trial, but keeps spikes visible. If
+        only some trials have a metric with a given name, the result has no points for the others.
         If all trials have ended and none has reported the name, iterating raises `wl.NotFound`.
 
         ```python
@@ -202,10 +202,11 @@ class Client:
         metrics: Sequence[str] | str | None = None,
         sort_by: str | None = None,
     ) -> Any:
-        """Return a table of some trials, with differing parameters, metrics, state and duration.
+        """Return a table that compares trials by parameters, metrics, state and duration.
 
-        `trials` contains trials or ids. The table is a data frame of pandas if pandas is installed,
-        or else of polars, or else a `wl.Table`. `metrics` and `sort_by` work as in
+        `trials` contains trials or ids. Parameters that are the same in all trials are left out.
+        The table is a pandas data frame, or else a polars data frame, or else a `wl.Table`,
+        depending on which package is installed. `metrics` and `sort_by` work as in
         `Experiment.table`.
 
         ```python
@@ -236,13 +237,13 @@ class Client:
         until: Moment | None = None,
         limit: int | None = None,
     ) -> LogLines:
-        """Search the logs of all trials, or of some trials, for lines that contain a text.
+        """Search the logs of all or some trials for lines that contain a text.
 
         With `regex=True`, `text` is a regular expression. The result is an iterator that fetches
         one page of lines at a time, ordered by trial. Each line has the attributes `trial_id`,
         `trial_name`, `role`, `replica_index`, `attempt` and `time`.
 
-        `trials` lists the trials to search. Without this list, filters select the trials, as in
+        `trials` lists the trials to search. Alternatively, filters select them, as in
         `wl.list_trials`. `since` and `until` limit the time of the lines: a datetime, seconds since
         the epoch, or `"10m"` for ten minutes ago.
 
@@ -269,7 +270,7 @@ class Client:
     def list_queue(self, *, limit: int | None = None) -> Listing[QueueEntry]:
         """List the queued trials in the order in which they will start.
 
-        The list includes running trials that wait for capacity for additional replicas.
+        The list includes running trials that are waiting for capacity to add replicas.
 
         ```python
         for entry in wl.list_queue():
@@ -295,7 +296,7 @@ class Client:
         wait: bool = False,
         dry_run: bool = False,
     ) -> Experiment:
-        """Create an experiment. Several experiments may have the same name, but their ids differ.
+        """Create an experiment. Experiments may share a name, but have different ids.
 
         ```python
         exp = wl.create_experiment("sweep", labels=["paper"], config={"seed": 7})
@@ -304,16 +305,16 @@ class Client:
 
         Args:
             name: the name of the experiment.
-            project: the project of the experiment. The default is the project "default".
+            project: the experiment's project (default: the project "default").
             labels: texts for finding the experiment later.
             description: a text that describes the experiment.
             config: settings to record, as any JSON object.
-            exist_ok: if the project has an experiment with this name, return that experiment. A
-                script that is started again can thus continue its experiment.
-            wait: if true, the end of a `with` block waits for all trials, shows a progress table,
-                and raises `wl.ExperimentFailed` if any trial did not succeed.
-            dry_run: if true, show what would run, but start nothing, not even the server. `add`
-                then returns trials that did not run.
+            exist_ok: if the project already has an experiment with this name, return that
+                experiment. This lets a restarted script continue its experiment.
+            wait: if true, the end of a `with` block shows a progress table, waits for all trials,
+                and raises `wl.ExperimentFailed` if any of them did not succeed.
+            dry_run: if true, only show what would run. Nothing is started, not even the server, and
+                `add` returns trials that did not run.
         """
         from windlass.client.resources.experiment.queries import create_experiment
 
@@ -327,10 +328,10 @@ class Client:
     ) -> Experiment:
         """Return the experiment with the given id or name.
 
-        If several experiments have the name, an error lists their ids.
+        If several experiments have this name, an error lists their ids.
 
         The name may include the project (`"vision/train"`) and the workspace
-        (`"lab/vision/train"`). You can also pass the project as `project`.
+        (`"lab/vision/train"`). Alternatively, pass the project as `project`.
 
         ```python
         print(wl.get_experiment("train").states)
@@ -364,9 +365,9 @@ class Client:
             name: the name of the experiments.
             labels: a label or a list of labels. Each listed experiment has all of them.
             state: one state or a list of states: EMPTY, RUNNING, SUCCEEDED, FAILED, STOPPED.
-            user: a user who submitted at least one trial of the experiment.
-            archived: `False` omits archived experiments and experiments of archived projects.
-                `True` lists only these, and `None` lists all experiments.
+            user: a user who submitted at least one trial of each listed experiment.
+            archived: `False` omits archived experiments and the contents of archived projects.
+                `True` lists only those, and `None` lists all experiments.
             sort_by: `id`, `name` or `created`. A leading `-` sorts in descending order.
             limit: the maximum number of experiments.
         """
@@ -384,7 +385,7 @@ class Client:
     def create_workspace(
         self, name: str, description: str = "", *, exist_ok: bool = False
     ) -> Workspace:
-        """Create a workspace. With `exist_ok`, return an existing workspace with the same name.
+        """Create a workspace. With `exist_ok`, return an existing workspace with this name.
 
         ```python
         lab = wl.create_workspace("lab", "The people in the basement.", exist_ok=True)
@@ -416,7 +417,8 @@ class Client:
     ) -> Listing[Workspace]:
         """List the workspaces.
 
-        `archived=True` lists archived workspaces, and `archived=None` lists all.
+        By default, archived workspaces are omitted. `archived=True` lists only those, and
+        `archived=None` lists all workspaces.
 
         ```python
         print([workspace.name for workspace in wl.list_workspaces(sort_by="name")])
@@ -448,9 +450,10 @@ class Client:
         sort_by: str = "id",
         limit: int | None = None,
     ) -> Listing[Project]:
-        """List the projects of one workspace, or of all workspaces.
+        """List the projects of one or all workspaces.
 
-        `archived=True` lists archived projects, and `archived=None` lists all projects.
+        By default, archived projects are omitted. `archived=True` lists only those, and
+        `archived=None` lists all projects.
 
         ```python
         for project in wl.list_projects(workspace="default"):
@@ -467,7 +470,7 @@ class Client:
     # -- checkpoints, models, templates -------------------------------------------------
 
     def get_checkpoint(self, checkpoint_id: int | str) -> Checkpoint:
-        """Return the checkpoint with the given id or uid. `wl.save_checkpoint` returns the uid.
+        """Return the checkpoint with this id, or with the uid from `wl.save_checkpoint`.
 
         ```python
         print(wl.get_checkpoint(1).step)
@@ -484,10 +487,10 @@ class Client:
         sort_by: str = "id",
         limit: int | None = None,
     ) -> Listing[Checkpoint]:
-        """List the checkpoints of one trial, or of all trials.
+        """List the checkpoints of one or all trials.
 
-        Pass `sort_by="-created"` for newest first. `Trial.list_checkpoints` can also sort by a
-        metric.
+        Pass `sort_by="-created"` for newest first. To sort by a metric, use
+        `Trial.list_checkpoints`.
 
         ```python
         for checkpoint in wl.list_checkpoints(sort_by="-size", limit=5):
@@ -509,7 +512,7 @@ class Client:
         *,
         exist_ok: bool = False,
     ) -> Model:
-        """Create a model without versions in the model registry.
+        """Create a model in the model registry. It has no versions yet.
 
         Model names are unique on a server.
 
@@ -520,11 +523,11 @@ class Client:
 
         Args:
             name: the name of the model.
-            project: the project of the model. The default is the project "default".
+            project: the model's project (default: the project "default").
             description: a text that describes the model.
             labels: texts for finding the model later.
             metadata: a mapping from names to JSON values.
-            exist_ok: if a model with this name exists, return that model.
+            exist_ok: if a model with this name already exists, return that model.
         """
         from windlass.client.resources.model import create_model
 
@@ -554,10 +557,10 @@ class Client:
         sort_by: str = "id",
         limit: int | None = None,
     ) -> Listing[Model]:
-        """List the models that match all filters. With `labels`, each model has all these labels.
+        """List the models that match all filters. With `labels`, list models that have all of them.
 
-        The list omits archived models and models of archived projects. `archived=True` lists only
-        these, and `archived=None` lists all models.
+        Archived models and the contents of archived projects are omitted. `archived=True` lists
+        only those, and `archived=None` lists all models.
 
         ```python
         for model in wl.list_models(sort_by="name"):
@@ -573,7 +576,7 @@ class Client:
         )  # fmt: skip
 
     def create_template(self, /, name: str, *, description: str = "", **fields: Any) -> Template:
-        """Create a template, which is a named set of job fields. Invalid fields raise an error.
+        """Create a template, a named set of job fields. Invalid fields raise an error.
 
         The fields are the arguments of `wl.Job` and `wl.run`, such as `cpus`, `memory`,
         `accelerator`, `env`, `packages`, `volumes`, `secrets` (only names), `retries`, `timeout`,
@@ -636,7 +639,7 @@ class Client:
         name: str | None = None,
         wait: bool = False,
     ) -> CommandRun:
-        """Run a command on the server's machine. The call returns at once, unless `wait` is true.
+        """Run a command on the server's machine, without waiting unless `wait` is true.
 
         ```python
         run = wl.run_command(["uname", "-s"], wait=True)
@@ -645,29 +648,29 @@ class Client:
 
         The command runs in an empty folder, unless an argument selects the code of a trial, an
         experiment or this project. Windlass records the command with its log and exit code, like a
-        trial. However, lists of trials and the state of an experiment do not include commands. Use
+        trial. However, commands appear neither in lists of trials nor in an experiment's state. Use
         `wl.list_commands` to list them.
 
         Args:
             command: a list of words, or a string that a shell interprets.
-            trial: a trial or its id. The command runs in a new copy of the code of this trial, and
-                in its environment.
-            experiment: an experiment, its id or name. The command runs in the code of the newest
-                trial.
+            trial: a trial or its id. The command runs in a new copy of the trial's code, with the
+                trial's environment.
+            experiment: an experiment, its id or its name. Its newest trial takes the place of
+                `trial`.
             code: if true, the command runs in a snapshot of this project.
-            role: the role whose code and variables the command uses, if the trial has several
-                roles. The default is the first role.
-            cpus: CPUs to reserve. By default nothing is reserved, so the command starts at once.
+            role: the role whose code and variables to use, if the trial has several roles (default:
+                the first role).
+            cpus: CPUs to reserve. By default, nothing is reserved, so the command never waits.
             memory: memory to reserve, such as `"4GB"`.
             accelerator: accelerators to reserve, such as `"a100x2"`. The command waits until they
                 are free.
             env: environment variables to set.
-            secrets: names of environment variables of this process to pass to the command, or a
-                mapping from names to values. Windlass never records the values.
+            secrets: names of this process's environment variables to pass to the command, or a
+                mapping from names to values. The values are never recorded.
             timeout: the longest time that the command may run, such as `"10m"`.
-            name: the name of the command. The default is the name of the program.
-            wait: if true, wait until the command has ended. A failed command raises no error. Check
-                `exit_code`.
+            name: the command's name (default: the program's name).
+            wait: if true, wait until the command has ended. A failed command raises no error, so
+                check `exit_code`.
         """
         from windlass.authoring.prepare.command_and_shell import CommandOptions
         from windlass.client.resources.command import run_command
@@ -698,7 +701,7 @@ class Client:
         sort_by: str = "id",
         limit: int | None = None,
     ) -> Listing[CommandRun]:
-        """List the commands, including finished commands. Pass `sort_by="-id"` for newest first.
+        """List the commands, including finished ones. Pass `sort_by="-id"` for newest first.
 
         ```python
         for run in wl.list_commands(state="RUNNING"):
@@ -728,7 +731,7 @@ class Client:
         name: str | None = None,
         terminal: bool = True,
     ) -> Shell:
-        """Open a shell on the server's machine, in the code and environment of a trial.
+        """Open a shell on the server's machine, in a trial's code and environment.
 
         ```python
         shell = wl.open_shell(["/bin/sh"], timeout="1h")
@@ -736,32 +739,33 @@ class Client:
         print(shell.wait().exit_code)
         ```
 
-        The call returns at once. `shell.attach()` connects this terminal to the shell. The shell
-        has a new copy of the trial's code, and uses the trial's interpreter, packages, variables
-        and volumes. Without a trial, the shell starts in an empty folder. Lists of trials and the
-        state of an experiment do not include shells. Use `wl.list_shells` to list them.
+        The call returns without waiting. `shell.attach()` connects this terminal to the shell. The
+        shell has a new copy of the trial's code, and the trial's interpreter, packages, variables
+        and volumes. Without a trial, the shell starts in an empty folder. Shells appear neither in
+        lists of trials nor in an experiment's state. Use `wl.list_shells` to list them.
 
         Args:
             command: the program to run, as a list of words, or as a string that a shell interprets.
                 The default is the user's shell (`$SHELL`).
-            trial: a trial or its id. The shell runs in the code and environment of this trial.
-            experiment: an experiment, its id or name. The shell runs in the code of the newest
-                trial.
+            trial: a trial or its id. The shell runs in a new copy of the trial's code, with the
+                trial's environment.
+            experiment: an experiment, its id or its name. Its newest trial takes the place of
+                `trial`.
             code: if true, the shell runs in a snapshot of this project.
-            role: the role whose code and variables the shell uses, if the trial has several roles.
-                The default is the first role.
-            cpus: CPUs to reserve. By default nothing is reserved, so the shell starts at once.
+            role: the role whose code and variables to use, if the trial has several roles (default:
+                the first role).
+            cpus: CPUs to reserve. By default, nothing is reserved, so the shell never waits.
             memory: memory to reserve, such as `"4GB"`.
             accelerator: accelerators to reserve, such as `"a100x2"`. The shell waits until they are
                 free.
             env: environment variables to set.
-            secrets: names of environment variables of this process to pass to the shell, or a
-                mapping from names to values. Windlass never records the values.
+            secrets: names of this process's environment variables to pass to the shell, or a
+                mapping from names to values. The values are never recorded.
             timeout: the longest time that the shell may run, such as `"8h"`. By default there is no
                 limit.
             name: the name of the shell.
-            terminal: whether the shell has a terminal. If it has none, the sent text becomes its
-                standard input.
+            terminal: whether the shell has a terminal. Without one, the text that you send becomes
+                the shell's standard input.
         """
         from windlass.authoring.prepare.command_and_shell import CommandOptions
         from windlass.client.resources.shell import open_shell
@@ -791,7 +795,7 @@ class Client:
         sort_by: str = "id",
         limit: int | None = None,
     ) -> Listing[Shell]:
-        """List the shells, including closed shells. Pass `sort_by="-id"` for newest first.
+        """List the shells, including closed ones. Pass `sort_by="-id"` for newest first.
 
         ```python
         for shell in wl.list_shells(state="RUNNING"):
@@ -806,30 +810,30 @@ class Client:
     # -- code, and the server itself ----------------------------------------------------
 
     def package(self, executables: Sequence[Executable | Packaged]) -> list[Packaged]:
-        """Snapshot the code of executables now, and upload the snapshot.
+        """Take a snapshot of the executables' current code and upload it.
 
         ```python
         [echo] = wl.package([wl.Command(["echo", "hello"])])
         wl.Job(echo).run()
         ```
 
-        Returns the packaged executables in the same order. Later edits of the files do not change
-        them. If the server already has the same files, they are not sent again, and the hash of the
-        snapshot (`tree`) is the same.
+        Return the packaged executables in the same order. Later edits to the files do not affect
+        them. If the server already has the same files, nothing is uploaded, and the snapshot's hash
+        (`tree`) is the same.
         """
         from windlass.authoring.prepare.package_code import package
 
         return package(self, executables)
 
     def submit(self, draft: Draft) -> Trial[Any]:
-        """Submit a prepared trial, and return the trial at once."""
+        """Submit a prepared trial and return the trial without waiting for it."""
         from windlass.client.connection.submit import submit  # imports all of `packaging`
         from windlass.client.resources.trial.trial import Trial
 
         return Trial(self.transport, submit(self.transport, draft))
 
     def submit_all(self, drafts: Sequence[Draft]) -> list[Trial[Any]]:
-        """Send drafts of one plan in one request, which creates all of their trials or none."""
+        """Submit drafts of one plan in one request, which creates either all trials or none."""
         from windlass.client.connection.submit import submit_all
         from windlass.client.resources.trial.trial import Trial
 
@@ -837,7 +841,7 @@ class Client:
         return [Trial(self.transport, record) for record in records]
 
     def server_info(self) -> ServerInfo:
-        """Return the version, the home, the total capacity and the free capacity of the server.
+        """Return the server's version, home, total capacity and free capacity.
 
         ```python
         print(wl.server_info().trials_running)
@@ -850,22 +854,21 @@ class Client:
     def gc(
         self, *, older_than: float | str = "1h", dry_run: bool = False, set_aside: bool = False
     ) -> GarbageReport:
-        """Free disk space by deleting stored contents that no record refers to.
+        """Free disk space by deleting stored content that no record refers to.
 
-        Such contents belonged to deleted trials, checkpoints or models.
+        Such content is left over from deleted trials, checkpoints or models.
 
         ```python
         print(wl.gc(dry_run=True).bytes, "bytes could be freed")
         ```
 
         Args:
-            older_than: the minimum age of a file to delete. A program may have just uploaded files
-                for a trial that it is about to submit, so use less than the default only while
-                nobody submits trials.
-            dry_run: if true, only report the size of the contents, and delete nothing.
-            set_aside: if true, move folders of trials that are not in the database to another
-                folder. Windlass never deletes such folders, because a database that was restored
-                from a backup does not know the newest trials.
+            older_than: the minimum age of the files to delete. Programs upload files shortly before
+                they submit a trial, so set this below the default only while nobody submits trials.
+            dry_run: if true, report how much could be deleted, but delete nothing.
+            set_aside: if true, move folders of trials that are not in the database out of the way.
+                Windlass never deletes such folders, because a database restored from a backup does
+                not contain the newest trials.
         """
         from windlass.client.arguments.timeouts import parse_timeout
         from windlass.model.requests import CollectGarbage, GarbageReport
@@ -879,12 +882,12 @@ _default: tuple[tuple[str | None, ...], Client] | None = None
 
 
 def default_client() -> Client:
-    """Return the default client, which the functions of the module `windlass` use."""
+    """Return the default client, used by the functions of the module `windlass`."""
     global _default
     names = ("WINDLASS_SERVER", "WINDLASS_TOKEN", "WINDLASS_HOME")
     settings = tuple(os.environ.get(name) for name in names)
     if _default is None or _default[0] != settings:
         if _default is not None:
-            _default[1].transport.drop_idle()  # open connections to another server
+            _default[1].transport.drop_idle()  # idle connections to the previous default server
         _default = (settings, Client())
     return _default[1]

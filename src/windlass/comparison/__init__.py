@@ -1,5 +1,5 @@
-"""Compares two trials or two experiments, and builds tables of many trials.
+"""Compares trials and experiments, and builds tables of trials.
 
-The comparison covers code, arguments, environment, resources and metrics. All functions are pure.
-The caller downloads the files that they need. Imports `model` only.
+The comparison covers code, arguments, environment, resources and metrics. All functions are pure:
+the caller downloads the files that they need. This package imports only `model`.
 """

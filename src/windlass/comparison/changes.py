@@ -1,4 +1,4 @@
-"""Compares two mappings, and lists the values that differ."""
+"""Compares two mappings and lists the values that differ."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 def find_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Change, ...]:
     """Return the values that differ.
 
-    Names of the first mapping come first, followed by names that only the second mapping contains.
+    Names in the first mapping come first, followed by names that only the second mapping has.
 
     >>> [c.name + " " + c.kind for c in find_changes({"lr": 0.1, "seed": 1}, {"lr": 0.3, "n": 2})]
     ['lr changed', 'seed removed', 'n added']
@@ -40,7 +40,7 @@ def find_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[C
 def is_same(before: Any, after: Any) -> bool:
     """Return True if two recorded values are equal and have the same type.
 
-    For example, the number 1 is not the same as 1.0 or True.
+    For example, 1 is not the same as 1.0 or True.
 
     >>> is_same([1, {"a": 2}], [1, {"a": 2}]), is_same(1, True), is_same(1, 1.0)
     (True, False, False)
@@ -54,9 +54,9 @@ def is_same(before: Any, after: Any) -> bool:
 
 
 def flat(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Flatten nested mappings to one mapping with dotted names.
+    """Flatten nested mappings into one mapping with dotted names.
 
-    If two values would get the same name, the mapping is returned unchanged.
+    If two values would get the same name, return the mapping unchanged.
 
     >>> flat({"lr": 0.1, "model": {"depth": 3, "norm": {}}})
     {'lr': 0.1, 'model.depth': 3, 'model.norm': {}}
@@ -82,7 +82,7 @@ def _leaves(values: Mapping[str, Any], prefix: str) -> list[tuple[str, Any]]:
 
 
 def plain(value: Any) -> Any:
-    """Convert a struct to JSON values, which are mappings, lists, texts and numbers.
+    """Convert a struct to JSON types: mappings, lists, texts and numbers.
 
     >>> plain(find_changes({}, {"n": (1,)}))
     [{'name': 'n', 'kind': 'added', 'before': None, 'after': [1]}]

@@ -1,4 +1,4 @@
-"""Compares two versions of the code, and lists the changed files and lines."""
+"""Compares two versions of code and lists the changed files and lines."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import msgspec
 from windlass.comparison.lines import diff_lines, is_binary
 from windlass.model.text.quantities import format_size
 
-# Limits in bytes, for one file and for all files. Files beyond the limits are listed without their
-# lines.
+# Limits in bytes, for one file and for all files together. Files beyond them are listed without
+# their lines.
 LARGEST_READ = 1_000_000
 MOST_READ = 64_000_000
 
-Row = tuple[str, str, str, int]  # a row of a manifest: path, mode, digest or link target, size
+Row = tuple[str, str, str, int]  # a manifest row: path, mode, digest or link target, size
 
 
 class File(msgspec.Struct, frozen=True, kw_only=True):
-    """A file of a tree. `content` is the sha256 of the file, or the target of a link."""
+    """A file in a tree. `content` is the file's sha256 or the link's target."""
 
     mode: str  # "f", "x" (executable) or "l" (a link)
     content: str
@@ -30,8 +30,8 @@ class FileChange(msgspec.Struct, frozen=True, kw_only=True):
 
     path: str
     kind: str  # "added", "removed", "changed" or "renamed"
-    old_path: str = ""  # the previous path of a renamed file
-    role: str = ""  # set if the roles of a trial have different trees
+    old_path: str = ""  # a renamed file's previous path
+    role: str = ""  # set if the trial's roles have different trees
     note: str = ""
     added: int = 0  # the number of added lines
     removed: int = 0
@@ -78,9 +78,9 @@ def changed_files(
 
 
 def wanted_contents(changes: Iterable[FileChange]) -> list[str]:
-    """Return the digests of the file contents that `with_lines` needs.
+    """Return the digests of the file contents needed by `with_lines`.
 
-    Contents that exceed the size limits are left out.
+    Contents beyond the size limits are left out.
     """
     wanted: dict[str, int] = {}
     left = MOST_READ
@@ -111,14 +111,14 @@ def _files(rows: Iterable[Row]) -> dict[str, File]:
 def _renamed(
     gone: Sequence[str], come: Sequence[str], old: Mapping[str, File], new: Mapping[str, File]
 ) -> dict[str, str]:
-    """Find renamed files, and return the old path of each new path.
+    """Find renamed files and return each new path's old path.
 
     A removed file and an added file with the same content count as one renamed file. Files with the
     same name are matched first.
     """
     sources: dict[str, list[str]] = {}
     for path in gone:
-        if old[path].mode != "l" and old[path].size:  # an empty file equals every other empty file
+        if old[path].mode != "l" and old[path].size:  # all empty files are equal, so match none
             sources.setdefault(old[path].content, []).append(path)
     renamed = {}
     by_name = {(old[path].content, _name(path)): path for path in gone}
@@ -148,7 +148,7 @@ def _has_blob(file: File) -> bool:
 
 
 def _is_read(change: FileChange) -> bool:
-    """Return True if the contents of a changed file must be read to compare their lines."""
+    """Return True if a changed file's contents are needed to compare its lines."""
     files = _files_of_change(change)
     if len({(file.content, file.mode == "l") for file in files}) < len(files):
         return False
@@ -187,7 +187,7 @@ def _data(file: File | None, contents: Mapping[str, bytes]) -> bytes:
 
 
 def _notes(change: FileChange) -> list[str]:
-    """Describe changes of a file other than its lines, such as a link that became a file."""
+    """Describe changes to a file other than in its lines, such as a link that became a file."""
     before, after = change.before, change.after
     if before is None or after is None:
         only = after or before

@@ -1,4 +1,4 @@
-"""Converts a table to a data frame of pandas or polars."""
+"""Converts a table to a pandas or polars data frame."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from windlass.comparison.tables import Table
 
 
 def to_data_frame(table: Table) -> Any:
-    """Convert a table to a pandas data frame, or to polars if pandas is missing.
+    """Convert a table to a pandas data frame, or a polars one if pandas is missing.
 
-    Returns the table itself if neither library can be imported.
+    Return the table itself if neither library can be imported.
     """
     if (pandas := _library("pandas")) is not None:
         return pandas.DataFrame(table.rows, columns=list(table.columns))
@@ -30,9 +30,9 @@ def _library(name: str) -> Any:
 
 
 def _series(polars: Any, name: str, values: list[Any]) -> Any:
-    """Build a column of a polars data frame.
+    """Build a column for a polars data frame.
 
-    A polars column has only one type, so values of mixed types become texts.
+    A polars column has a single type, so values of mixed types become texts.
     """
     try:
         return polars.Series(name, values, strict=True)

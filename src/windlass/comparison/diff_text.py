@@ -16,11 +16,11 @@ from windlass.model.text.quantities import format_duration, format_size
 _LETTERS = {"added": "A", "removed": "D", "changed": "M", "renamed": "R"}
 _SIGN_STYLES = {"+": "added", "-": "removed", "@": "hunk", "\\": "dim"}
 _DURATIONS = ("deadline", "kept after its end")
-_LEAST_ROOM = 16  # the minimum width of a value, even in a narrow terminal
+_LEAST_ROOM = 16  # a value's minimum width, even in a narrow terminal
 
 
 class Span(NamedTuple):
-    """A text with one style. The style is `head`, `added`, `removed`, `hunk`, `dim`, or ""."""
+    """Text with one style: `head`, `added`, `removed`, `hunk`, `dim`, or ""."""
 
     text: str
     style: str = ""
@@ -35,7 +35,7 @@ def format_diff(diff: Diff, *, code: bool = True) -> str:
 
 
 def plain(lines: Iterator[DiffLine]) -> str:
-    """Join lines to one text without styles."""
+    """Join lines into one text without styles."""
     return "\n".join("".join(piece.text for piece in line).rstrip() for line in lines)
 
 
@@ -68,7 +68,7 @@ def diff_lines(diff: Diff, *, code: bool = True, width: int | None = None) -> It
 
 
 def section(title: str, lines: Iterator[DiffLine]) -> Iterator[DiffLine]:
-    """Yield lines below a title. If there are no lines, yield no title either."""
+    """Yield lines below a title. Without any lines, yield no title either."""
     is_first = True
     for line in lines:
         if is_first:
@@ -81,7 +81,7 @@ def section(title: str, lines: Iterator[DiffLine]) -> Iterator[DiffLine]:
 def changes(setting_changes: Sequence[Change], width: int | None = None) -> Iterator[DiffLine]:
     """Yield one line per changed value, such as `lr  0.1 → 0.3`.
 
-    A plus or minus sign marks a value that exists in only one of the trials.
+    A plus or minus sign marks a value that only one of the trials has.
     """
     names = [clean(change.name) for change in setting_changes]
     name_width = max(map(width_of, names), default=0)
@@ -108,7 +108,7 @@ def changes(setting_changes: Sequence[Change], width: int | None = None) -> Iter
 
 
 def code_title(file_changes: Sequence[FileChange]) -> str:
-    """Return the title of the changed files, such as `Code: 2 files changed, 1 added`."""
+    """Return a title for changed files, such as `Code: 2 files changed, 1 added`."""
     words: list[str] = []
     for kind in ("changed", "added", "removed", "renamed"):
         if number := sum(change.kind == kind for change in file_changes):
@@ -118,7 +118,7 @@ def code_title(file_changes: Sequence[FileChange]) -> str:
 
 
 def files(file_changes: Sequence[FileChange]) -> Iterator[DiffLine]:
-    """Yield one line per changed file, with the numbers of added and removed lines."""
+    """Yield one line per changed file, with its numbers of added and removed lines."""
     names = [_file_name(change) for change in file_changes]
     name_width = max(map(width_of, names), default=0)
     for name, change in zip(names, file_changes, strict=True):
@@ -153,10 +153,10 @@ def code_lines(file_changes: Sequence[FileChange]) -> Iterator[DiffLine]:
 
 
 def metrics(metric_changes: Sequence[MetricChange], names: tuple[str, str]) -> Iterator[DiffLine]:
-    """Yield a table with the metrics of both trials.
+    """Yield a table with both trials' metrics.
 
-    The table shows the last value. If a metric has several values, it also shows the minimum and
-    the maximum.
+    The table shows each metric's last value and, if the metric has several values, its minimum and
+    maximum.
     """
     rows = [("", *names, "change")]
     for metric in metric_changes:
@@ -171,7 +171,7 @@ def metrics(metric_changes: Sequence[MetricChange], names: tuple[str, str]) -> I
 
 
 def shown_path(path: str) -> str:
-    r"""Return a path for display. A path with unprintable characters is quoted.
+    r"""Return a path for display, quoted if it has unprintable characters.
 
     >>> print(shown_path("src/a b.py"), shown_path("odd\n\udcff"))
     src/a b.py 'odd\n\udcff'
@@ -245,7 +245,7 @@ def _value(name: str, value: Any) -> str:
 def _fit_both(before: str, after: str, space: int) -> tuple[str, str]:
     """Shorten two values so that both fit on one line.
 
-    If one value is short, the other value gets more than half of the line.
+    If one value is short, the other gets more than half of the line.
     """
     first, second = width_of(before), width_of(after)
     if first + second <= space:
@@ -255,7 +255,7 @@ def _fit_both(before: str, after: str, space: int) -> tuple[str, str]:
         return before, shorten(after, space - first)
     if second <= half:
         return shorten(before, space - second), after
-    # Long values often begin with the same text. Skip this text, so that the difference is visible.
+    # Long values often start with the same text. Skip it, so that the difference is visible.
     pairs = enumerate(zip(before, after, strict=False))
     same = next((i for i, (old, new) in pairs if old != new), half)
     if same > half // 2:

@@ -93,9 +93,9 @@ def _tried(parameters: Sequence[TriedParameter], width: int | None) -> Iterator[
 
 
 def _few(values: Sequence[Any]) -> str:
-    """Format the values of a parameter.
+    """Format a parameter's values.
 
-    Up to six values are listed. For more numbers, only the range is shown.
+    Up to six values are listed. If there are more and they are numbers, only the range is shown.
     """
     if len(values) <= _MOST_VALUES:
         return clean(", ".join(v if isinstance(v, str) else repr(v) for v in values))

@@ -14,7 +14,7 @@ from windlass.model.records import ExperimentRecord, TrialRecord, own_metrics
 
 
 class ExperimentSide(msgspec.Struct, frozen=True, kw_only=True):
-    """One of the two experiments. `trees` is the number of code versions in its trials."""
+    """One of the two compared experiments. `trees` is the number of code versions in its trials."""
 
     id: int
     name: str
@@ -25,7 +25,7 @@ class ExperimentSide(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TriedParameter(msgspec.Struct, frozen=True, kw_only=True):
-    """A parameter with the distinct values that it had in the trials of each experiment."""
+    """A parameter with its distinct values in each experiment's trials."""
 
     name: str
     before: tuple[Any, ...] = ()
@@ -35,7 +35,7 @@ class TriedParameter(msgspec.Struct, frozen=True, kw_only=True):
 class Spread(msgspec.Struct, frozen=True, kw_only=True):
     """The range of a metric's last values in one experiment.
 
-    `min_id` and `max_id` are the ids of the trials with the smallest and the greatest value.
+    `min_id` and `max_id` are the ids of the trials with the lowest and highest value.
     """
 
     trials: int
@@ -46,9 +46,9 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MetricSpread(msgspec.Struct, frozen=True, kw_only=True):
-    """The ranges of a metric in two experiments.
+    """A metric's ranges in two experiments.
 
-    A side is None if no trial of that experiment reported the metric.
+    A side is None if none of that experiment's trials reported the metric.
     """
 
     name: str
@@ -59,9 +59,9 @@ class MetricSpread(msgspec.Struct, frozen=True, kw_only=True):
 class ExperimentDiff(msgspec.Struct, frozen=True, kw_only=True):
     """The differences between two experiments. Equal values are left out.
 
-    Code, environment and resources are compared between the newest trial of each experiment, in the
-    field `newest`. `parameters` contains the values that the trials used. `metrics` contains the
-    smallest and the greatest of the last values.
+    For code, environment and resources, the field `newest` compares the newest trials of the two
+    experiments. `parameters` contains the values that the trials used. `metrics` contains the
+    lowest and highest of the last values.
 
     ```python
     train.options(experiment="bolder")(0.9)
@@ -77,15 +77,15 @@ class ExperimentDiff(msgspec.Struct, frozen=True, kw_only=True):
     about: tuple[Change, ...] = ()  # name, labels, description and other metadata
     config: tuple[Change, ...] = ()
     parameters: tuple[TriedParameter, ...] = ()
-    newest: Diff | None = None  # the difference between the newest trials
+    newest: Diff | None = None  # the differences between the newest trials
     metrics: tuple[MetricSpread, ...] = ()
-    states: tuple[Change, ...] = ()  # the number of trials in each state
+    states: tuple[Change, ...] = ()  # the numbers of trials in each state
 
     @property
     def is_same(self) -> bool:
-        """True if the two experiments differ in nothing but names and descriptions."""
+        """True if the two experiments differ at most in names and descriptions."""
         differences: tuple[Any, ...] = (self.config, self.parameters, self.metrics, self.states)
-        if self.newest is not None:  # the arguments are compared as parameters
+        if self.newest is not None:  # the arguments are compared as parameters instead
             new = self.newest
             differences += (new.code, new.git, new.environment, new.packages, new.settings)
         return not any(differences)
@@ -101,14 +101,14 @@ class ExperimentDiff(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ordinary(trials: Iterable[TrialRecord]) -> list[TrialRecord]:
-    """Return the trials that run a program. Generators and auxiliary trials are left out."""
+    """Return the trials that run a program, leaving out generators and auxiliary trials."""
     return [trial for trial in trials if not trial.auxiliary and not is_builder(trial)]
 
 
 def newest_of(trials: Sequence[TrialRecord]) -> TrialRecord | None:
-    """Return the newest trial whose code is recorded.
+    """Return the newest trial with recorded code.
 
-    If no code is recorded, return the newest trial, or None if there is no trial.
+    If none has recorded code, return the newest trial. Without any trials, return None.
     """
     with_code = [trial for trial in trials if any(trees_of(trial.spec).values())]
     return max(with_code or trials, key=lambda trial: trial.id, default=None)
@@ -119,7 +119,7 @@ def diff_experiments(
     after: tuple[ExperimentRecord, Sequence[TrialRecord]],
     newest: Diff | None,
 ) -> ExperimentDiff:
-    """Compare two experiments by their records and their trials."""
+    """Compare two experiments by their records and trials."""
     (old, old_trials), (new, new_trials) = before, after
     return ExperimentDiff(
         before=_side(old, old_trials),
@@ -176,7 +176,7 @@ def _tried(old: Sequence[TrialRecord], new: Sequence[TrialRecord]) -> tuple[Trie
 
 
 def _values(trials: Sequence[TrialRecord]) -> dict[str, list[Any]]:
-    """Return the distinct values of each parameter, in the order of the trials."""
+    """Return each parameter's distinct values, in the order of the trials."""
     values_by_name: dict[str, dict[str, Any]] = {}
     for trial in trials:
         for name, value in flat(trial.params).items():

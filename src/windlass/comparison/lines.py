@@ -1,4 +1,4 @@
-"""Computes the unified diff of two files in a limited time."""
+"""Computes the unified diff of two files in limited time."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 _CONTEXT = 3
-_LOOKED_AT = 8000  # a NUL among the first bytes makes a file binary, as in git
-# A diff of more lines would take seconds. The common lines at the beginning and the end do not
-# count. If more lines remain, all of them are reported as removed and added.
+_LOOKED_AT = 8000  # a NUL in this many first bytes makes a file binary, as in git
+# Comparing more lines would take seconds. Common lines at the beginning and end are excluded. If
+# more lines remain, all of them are reported as removed and added.
 _MOST_MATCHED = 6000
 _NO_NEWLINE = "\\ No newline at end of file"
 
-Block = tuple[int, int, int, int]  # start and end of removed lines, start and end of added lines
+Block = tuple[int, int, int, int]  # start and end of the removed lines, then of the added lines
 
 
 class LineDiff(NamedTuple):
@@ -59,7 +59,7 @@ def diff_lines(before: bytes, after: bytes) -> LineDiff:
 def _split(data: bytes) -> list[str]:
     text = data.decode("utf-8", "surrogateescape")
     lines = [line + "\n" for line in text.split("\n")]
-    lines[-1] = lines[-1][:-1]  # the text after the last newline, possibly empty
+    lines[-1] = lines[-1][:-1]  # the text after the last newline, which may be empty
     return lines if lines[-1] else lines[:-1]
 
 
@@ -87,7 +87,7 @@ def _changed_blocks(old: Sequence[str], new: Sequence[str]) -> list[Block]:
 
 
 def _hunks(blocks: Sequence[Block], old: int, new: int) -> Iterator[list[Block]]:
-    """Yield the hunks of a diff. Blocks whose context lines overlap belong to the same hunk."""
+    """Yield a diff's hunks. Blocks whose context lines overlap belong to the same hunk."""
     hunk: list[Block] = []
     for block in blocks:
         if hunk and block[0] - hunk[-1][1] > 2 * _CONTEXT:
@@ -99,7 +99,7 @@ def _hunks(blocks: Sequence[Block], old: int, new: int) -> Iterator[list[Block]]
 
 
 def _with_context(hunk: list[Block], old: int, new: int) -> list[Block]:
-    """Add an empty block before and after a hunk, to mark the start and end of its context."""
+    """Add empty blocks before and after a hunk, to mark the start and end of its context."""
     first, last = hunk[0], hunk[-1]
     lead = min(_CONTEXT, first[0])
     trail = min(_CONTEXT, old - last[1], new - last[3])
@@ -127,7 +127,7 @@ def _heading(hunk: Sequence[Block]) -> str:
 def _range(start: int, end: int) -> str:
     """Format a range of lines as `diff -u` does.
 
-    Lines are counted from 1. An empty range has the number of the line before it.
+    Lines are counted from 1. An empty range is written as the number of the line before it.
     """
     if end - start == 1:
         return f"{start + 1}"

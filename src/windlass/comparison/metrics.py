@@ -19,7 +19,7 @@ class MetricChange(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def change(self) -> float | None:
-        """The difference of the last values, or None if a value is missing.
+        """The difference between the last values, or None if either is missing.
 
         >>> MetricChange(name="loss", before=Summary(last=0.5), after=Summary(last=0.25)).change
         -0.25

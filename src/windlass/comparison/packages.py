@@ -1,4 +1,4 @@
-"""Compares lists of installed packages. Each line of a list has the form `name==version`."""
+"""Compares lists of installed packages, whose lines have the form `name==version`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _PINNED = re.compile(rb"\s*(%s)\s*(?:\[[^\]]*\])?\s*(?:==|@)\s*([^\s;#\\]+)" % _
 
 
 def read_packages(*lists: bytes) -> dict[str, str]:
-    r"""Return the versions of packages by name.
+    r"""Return packages' versions by name.
 
-    If several lists contain a package, the last list wins.
+    If a package is in several lists, the last list wins.
 
     >>> read_packages(b"NumPy==1.26.4\nrequests==2.31\n", b"numpy==2.1.0 ; python_version > '3'\n")
     {'numpy': '2.1.0', 'requests': '2.31'}

@@ -1,4 +1,4 @@
-"""Converts the record of a trial to named values, which can be compared with another trial."""
+"""Converts a trial's record to named values that can be compared with those of another trial."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from windlass.model.records import TrialRecord
 
 
 def trees_of(spec: JobSpec) -> dict[str, str | None]:
-    """Return the digest of the code tree of each role."""
+    """Return the digest of each role's code tree."""
     return {role.name: (role.code or spec.code).tree for role in spec.roles}
 
 
@@ -33,9 +33,9 @@ def is_builder(record: TrialRecord) -> bool:
 
 
 def settings_of(spec: JobSpec) -> dict[str, Any]:
-    """Return the resources and policies of a job by name.
+    """Return a job's resources and policies by name.
 
-    If the job has several roles, the names begin with the name of the role.
+    If the job has several roles, each name starts with its role's name.
     """
     settings: dict[str, Any] = {
         "framework": spec.framework,
@@ -61,9 +61,9 @@ def settings_of(spec: JobSpec) -> dict[str, Any]:
 
 
 def commands_of(spec: JobSpec, *, arguments: bool) -> dict[str, Any]:
-    """Return the command or function that each role runs.
+    """Return each role's command or function.
 
-    With `arguments=False`, the arguments of a command are left out.
+    With `arguments=False`, commands are returned without their arguments.
     """
     describe = command_of if arguments else program_of
     what = "command" if arguments else "program"
@@ -75,7 +75,7 @@ def commands_of(spec: JobSpec, *, arguments: bool) -> dict[str, Any]:
 
 
 def command_of(executable: Executable) -> str:
-    """Return the command of an executable on one line.
+    """Return an executable's command on one line.
 
     >>> command_of(ProcessCall(argv=("python", "train.py", "--name", "a b")))
     "python train.py --name 'a b'"
@@ -88,7 +88,7 @@ def command_of(executable: Executable) -> str:
 
 
 def program_of(executable: Executable) -> str:
-    """Return the program of an executable, without arguments.
+    """Return an executable's program, without arguments.
 
     >>> program_of(ProcessCall(argv=("python", "-u", "train.py", "--lr", "0.1")))
     'train.py'
@@ -109,16 +109,16 @@ def program_of(executable: Executable) -> str:
 
 
 def payloads_of(spec: JobSpec) -> list[tuple[str, str | None]]:
-    """Return the digests of the pickled function calls of a job.
+    """Return the digests of a job's pickled function calls.
 
-    Two trials may have different digests even if their recorded arguments are equal.
+    Two trials' digests may differ even if their recorded arguments are equal.
     """
     calls = [role.executable for role in spec.roles]
     return [(call.payload, call.changes) for call in calls if isinstance(call, FunctionCall)]
 
 
 def environment_of(record: TrialRecord) -> dict[str, Any]:
-    """Return the environment of a trial, such as its host and Python version, without packages."""
+    """Return a trial's environment, such as its host and Python version, without packages."""
     provenance, spec = record.provenance, record.spec
     environment: dict[str, Any] = {
         "Python": provenance.python or spec.python.version,
@@ -146,7 +146,7 @@ def git_of(record: TrialRecord) -> dict[str, Any]:
 
 
 def outcome_of(record: TrialRecord) -> dict[str, Any]:
-    """Return the outcome of a trial, such as its state, error and result."""
+    """Return a trial's outcome: its state, error, result and so on."""
     error = f"{record.error.type}: {record.error.message}" if record.error else ""
     outcome = {
         "state": record.state.value,
@@ -161,7 +161,7 @@ def outcome_of(record: TrialRecord) -> dict[str, Any]:
 
 
 def about(record: TrialRecord) -> dict[str, Any]:
-    """Return the name, experiment, project and labels of a trial."""
+    """Return a trial's name, experiment, project and labels."""
     fields = {
         "name": record.name,
         "experiment": f"{record.experiment} ({record.experiment_id})",

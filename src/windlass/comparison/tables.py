@@ -1,4 +1,4 @@
-"""Builds tables of trials, with the parameters that differ, the metrics and the outcome."""
+"""Builds tables of trials, with differing parameters, metrics and outcomes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from windlass.model.text.quantities import format_duration
 
 STATISTICS = ("last", "min", "max", "mean", "count", "step")
 _FIXED = ("id", "name", "state", "seconds")
-_WIDEST = 40  # the largest width of a printed cell
+_WIDEST = 40  # the maximum width of a printed cell
 
 
 class Table(Sequence[dict[str, Any]]):
-    """A table of named values. It is aligned when printed, and rendered as HTML in notebooks.
+    """A table of named values, aligned when printed and rendered as HTML in notebooks.
 
     >>> table = Table(["id", "lr"], [{"id": 1, "lr": 0.1}, {"id": 12, "lr": None}])
     >>> print(table)
@@ -36,7 +36,7 @@ class Table(Sequence[dict[str, Any]]):
         self.rows = [{name: row.get(name) for name in self.columns} for row in rows]
 
     def column(self, name: str) -> list[Any]:
-        """Return the values of a column from top to bottom."""
+        """Return a column's values from top to bottom."""
         if name not in self.columns:
             raise InvalidArgument(f"There is no column {shown(name)}.", hint=_listed(self.columns))
         return [row[name] for row in self.rows]
@@ -73,7 +73,7 @@ class Table(Sequence[dict[str, Any]]):
         )  # fmt: skip
 
     def __repr__(self) -> str:
-        return str(self)  # an interactive prompt shows the rows, as for a data frame
+        return str(self)  # interactive prompts show the rows, as for a data frame
 
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{escape(clean(name))}</th>" for name in self.columns)
@@ -94,9 +94,9 @@ def build_table(
 ) -> Table:
     """Build a table with one row per trial.
 
-    The columns are the state, the parameters that differ, and the last values of the metrics.
-    `metrics` selects some metrics. The name `loss.min` selects the minimum of a metric instead of
-    its last value. `sort_by` is a column, or a sort key such as `metrics.loss.min`, `hparams.lr` or
+    The columns are the state, the parameters that differ, and the metrics' last values. `metrics`
+    selects metrics, where a name such as `loss.min` stands for the minimum instead of the last
+    value. `sort_by` is a column, or a sort key such as `metrics.loss.min`, `hparams.lr` or
     `duration`. A leading `-` means descending order. Trials without a value come last.
     """
     params = [flat(record.params) for record in records]
@@ -119,7 +119,7 @@ def build_table(
 def _sorted(
     table: Table, records: Sequence[TrialRecord], params: Sequence[Mapping[str, Any]], by: str
 ) -> Table:
-    """Sort the rows of a table by a column, or by a value that is not shown."""
+    """Sort a table's rows by a column, or by a value that is not shown."""
     name = by.removeprefix("-")
     is_column = by in table.columns or name in table.columns
     hidden_values = None if is_column else _hidden(records, params, name)
@@ -132,7 +132,7 @@ def _sorted(
 def _hidden(
     records: Sequence[TrialRecord], params: Sequence[Mapping[str, Any]], name: str
 ) -> list[Any] | None:
-    """Return the values by which to sort if they are not a column, or None if no trial has them."""
+    """Return the values to sort by if they are not a column, or None if no trial has them."""
     if name == "duration":
         return [_fixed_value(record, "seconds") for record in records]
     kind, dot, rest = name.partition(".")
@@ -146,13 +146,13 @@ def _hidden(
 
 
 def _base(name: str) -> str:
-    """Return the metric in a name such as `loss.min`, or "" for a name without a statistic."""
+    """Return the metric in a name such as `loss.min`, or "" if the name has no statistic."""
     metric, _, statistic = name.rpartition(".")
     return metric if statistic in STATISTICS else ""
 
 
 def sorted_by(table: Table, column: str) -> Table:
-    """Sort the rows by a column.
+    """Sort a table's rows by a column.
 
     Rows without a value come last. Rows with equal values keep their order.
 
@@ -176,7 +176,7 @@ def sorted_by(table: Table, column: str) -> Table:
 
 
 def cell(name: str, value: Any) -> str:
-    """Format one value of a table.
+    """Format one table value.
 
     >>> cell("loss", 0.12345678), cell("seconds", 75.0), cell("lr", None)
     ('0.123457', '1m 15s', '-')
@@ -191,14 +191,14 @@ def cell(name: str, value: Any) -> str:
 
 
 def is_numeric(values: Sequence[Any]) -> bool:
-    """Return True if a column contains only numbers. Such columns are aligned right."""
+    """Return True if a column contains only numbers, which makes it right-aligned."""
     present = [value for value in values if value is not None]
     numbers = [v for v in present if isinstance(v, (int, float)) and not isinstance(v, bool)]
     return bool(present) and len(numbers) == len(present)
 
 
 def _differing(params: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the parameters that differ between trials, or all parameters of a single trial."""
+    """Return the parameters that differ between trials. For a single trial, return all of them."""
     names = list(dict.fromkeys(name for values in params for name in values))
     if len(params) == 1:
         return names
@@ -249,7 +249,7 @@ def _has_value(value: Any) -> bool:
 
 
 def _order(value: Any) -> tuple[int, Any]:
-    """Return a key that sorts numbers before texts, and texts before other values."""
+    """Return a key that sorts numbers before texts, and texts before all other values."""
     if isinstance(value, (int, float)):
         return 0, value
     return (1, value) if isinstance(value, str) else (2, repr(value))

@@ -23,7 +23,7 @@ from windlass.model.run_time import seconds_run
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
-    """One of the two trials that are compared."""
+    """One of the two compared trials."""
 
     id: int
     name: str
@@ -34,8 +34,8 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
 class Diff(msgspec.Struct, frozen=True, kw_only=True):
     """The differences between two trials. Equal values are left out.
 
-    `code` lists the changed files. `metrics` lists the metrics of both trials. All other fields are
-    lists of named values with `before` and `after`. `str(diff)` is a readable text.
+    `code` lists the changed files, and `metrics` lists both trials' metrics. All other fields list
+    named values with `before` and `after`. `str(diff)` is a readable text.
 
     ```python
     diff = wl.get_trial(1).diff(3)
@@ -56,7 +56,7 @@ class Diff(msgspec.Struct, frozen=True, kw_only=True):
     git: tuple[Change, ...] = ()
     metrics: tuple[MetricChange, ...] = ()
     outcome: tuple[Change, ...] = ()
-    notes: tuple[str, ...] = ()  # missing data, and other differences
+    notes: tuple[str, ...] = ()  # missing data and other differences
 
     @property
     def is_same_setup(self) -> bool:
@@ -66,7 +66,7 @@ class Diff(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_same(self) -> bool:
-        """True if the two trials differ in nothing but names and times."""
+        """True if the two trials differ at most in names and times."""
         return self.is_same_setup and not self.metrics and not self.outcome
 
     def to_dict(self) -> dict[str, Any]:
@@ -80,10 +80,9 @@ class Diff(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Materials(msgspec.Struct, kw_only=True):
-    """Downloaded data for a comparison.
+    """The data downloaded for a comparison.
 
-    `trees` maps the digest of a code tree to its list of files. `blobs` maps a digest to its
-    content.
+    `trees` maps each code tree's digest to its list of files. `blobs` maps digests to contents.
     """
 
     trees: dict[str, Sequence[Row]] = {}
@@ -91,13 +90,13 @@ class Materials(msgspec.Struct, kw_only=True):
 
 
 def wanted_trees(before: TrialRecord, after: TrialRecord) -> list[str]:
-    """Return the digests of the code trees that must be downloaded for a comparison."""
+    """Return the digests of the code trees to download for a comparison."""
     pairs = _tree_pairs(before, after)
     return list(dict.fromkeys(t for _, *trees in pairs for t in trees if _differ(*trees) and t))
 
 
 def wanted_lists(before: TrialRecord, after: TrialRecord) -> list[str]:
-    """Return the digests of the package lists to download, or [] if both trials have the same."""
+    """Return the digests of the package lists to download, or [] if both trials share one list."""
     if _lists_of(before) == _lists_of(after):
         return []
     return list(dict.fromkeys([*_lists_of(before), *_lists_of(after)]))
@@ -106,15 +105,15 @@ def wanted_lists(before: TrialRecord, after: TrialRecord) -> list[str]:
 def wanted_files(
     before: TrialRecord, after: TrialRecord, trees: Mapping[str, Sequence[Row]]
 ) -> list[str]:
-    """Return the digests of the file contents that must be downloaded to compare lines."""
+    """Return the digests of the file contents to download for comparing lines."""
     return wanted_contents(_changed_code(before, after, trees))
 
 
 def diff_trials(before: TrialRecord, after: TrialRecord, materials: Materials) -> Diff:
-    """Compare two trials. `materials` contains the data that the caller has downloaded."""
+    """Compare two trials, using the data in `materials` that the caller has downloaded."""
     arguments = find_changes(flat(before.params), flat(after.params))
     old, new = before.spec, after.spec
-    # If the arguments differ, leave them out of the command, which would only repeat the change.
+    # If the arguments differ, leave them out of the commands, which would only repeat the change.
     commands = [settings.commands_of(spec, arguments=not arguments) for spec in (old, new)]
     rules = find_changes(
         *(
@@ -144,7 +143,7 @@ def diff_trials(before: TrialRecord, after: TrialRecord, materials: Materials) -
 
 
 def summarize_trial(record: TrialRecord) -> Side:
-    """Return the id, name, state and run time of a trial."""
+    """Return a trial's id, name, state and run time."""
     seconds = seconds_run(record)
     return Side(id=record.id, name=record.name, state=record.state.value, seconds=seconds)
 
@@ -152,9 +151,9 @@ def summarize_trial(record: TrialRecord) -> Side:
 def _tree_pairs(
     before: TrialRecord, after: TrialRecord
 ) -> list[tuple[str, str | None, str | None]]:
-    """Return the pairs of code trees to compare.
+    """Return pairs of code trees to compare.
 
-    If the roles of a trial have different trees, there is one pair per role.
+    If a trial's roles have different trees, there is one pair per role.
     """
     old, new = settings.trees_of(before.spec), settings.trees_of(after.spec)
     if len(set(old.values())) == 1 and len(set(new.values())) == 1:
@@ -184,13 +183,13 @@ def _lists_of(record: TrialRecord) -> list[str]:
 def _changed_packages(
     before: TrialRecord, after: TrialRecord, materials: Materials
 ) -> tuple[Change, ...]:
-    """Compare the installed packages. If the packages of a trial are unknown, return ()."""
+    """Compare the installed packages. If either trial's packages are unknown, return ()."""
     old, new = _packages(before, materials), _packages(after, materials)
     return changed_packages(old, new) if old is not None and new is not None else ()
 
 
 def _packages(record: TrialRecord, materials: Materials) -> dict[str, str] | None:
-    """Return the versions of installed packages. The lock of `packages=` takes precedence."""
+    """Return the versions of a trial's packages. The lock of `packages=` takes precedence."""
     lists = _lists_of(record)
     if not lists or any(digest not in materials.blobs for digest in lists):
         return None

@@ -1,9 +1,9 @@
-"""Frameworks of distributed training, such as PyTorch, TensorFlow and JAX.
+"""Frameworks for distributed training, such as PyTorch, TensorFlow and JAX.
 
-A framework computes the environment variables that let the replicas of a job find each other. Other
+A framework computes the environment variables that let a job's replicas find each other. Other
 packages can add frameworks with the entry point group `windlass.frameworks`. This package imports
-`model` only, and does no I/O except the search for entry points. It does not decide whether a job
-succeeds. The engine decides this.
+only `model`, and does no I/O except searching for entry points. Whether a job succeeds is up to the
+engine, not to this package.
 """
 
 from windlass.frameworks.cluster import Cluster, Member, build_cluster

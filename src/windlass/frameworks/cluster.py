@@ -1,4 +1,4 @@
-"""The cluster of a job, which consists of its replicas with their addresses and ranks."""
+"""A job's cluster, which consists of its replicas with their addresses and ranks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LEADERS = ("chief", "master")  # these roles get the first ranks, wherever they 
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
-    """A replica of a job, with the address where other replicas reach it."""
+    """A job's replica, with the address under which other replicas reach it."""
 
     role: str
     index: int
@@ -30,7 +30,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
-    """All replicas of a job. Roles are in the declared order, and replicas are ordered by index.
+    """All replicas of a job, with roles in declared order and replicas ordered by index.
 
     >>> workers = [Member(role="worker", index=index) for index in range(2)]
     >>> cluster = Cluster(members=(*workers, Member(role="chief", index=0)))
@@ -53,7 +53,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
         return len(self.peers)
 
     def rank(self, member: Member) -> int | None:
-        """Return the rank of a member, counted from 0, or None for a service, which has no rank."""
+        """Return a member's rank, counted from 0, or None for a service, which has no rank."""
         return self.peers.index(member) if member in self.peers else None
 
     def member(self, role: str, index: int) -> Member:
@@ -64,7 +64,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
         raise KeyError(f"{role}-{index}")
 
     def by_role(self) -> dict[str, list[str]]:
-        """Return the addresses of the replicas of each role, ordered by index."""
+        """Return the addresses of each role's replicas, ordered by index."""
         addresses: dict[str, list[str]] = {}
         for member in self.members:
             addresses.setdefault(member.role, []).append(member.address)
@@ -72,7 +72,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def build_cluster(spec: JobSpec, addresses: Mapping[str, str], default: str = "") -> Cluster:
-    """Build the cluster of a job. The keys of `addresses` have the form "role-index"."""
+    """Build a job's cluster. The keys of `addresses` have the form "role-index"."""
     return Cluster(
         members=tuple(
             Member(

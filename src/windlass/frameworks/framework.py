@@ -1,4 +1,4 @@
-"""Defines a framework, with its roles and the environment variables of its replicas."""
+"""Defines `Framework`, with its roles and the environment variables of its replicas."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from windlass.model.thread_safe_types import learned
 
 
 class _Form(msgspec.Struct, frozen=True, kw_only=True):
-    """The types that the fields of a framework must have."""
+    """The required types of a framework's fields."""
 
     name: str
     roles: tuple[RoleName, ...]
@@ -24,7 +24,7 @@ class _Form(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Framework(msgspec.Struct, frozen=True, kw_only=True):
-    """A framework of distributed training.
+    """A framework for distributed training.
 
     Another package can add a framework with an entry point in the group `windlass.frameworks`.
 
@@ -38,17 +38,17 @@ class Framework(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     environment: Callable[[Cluster, Member], Mapping[str, str]]
-    roles: tuple[str, ...] = ()  # the supported roles, or () to support any role
-    takes_services: bool = False  # True if a job may also have service roles
+    roles: tuple[str, ...] = ()  # the supported roles, or () to support all roles
+    takes_services: bool = False  # True if a job may have additional service roles
     alone: tuple[str, ...] = ()  # roles that may have at most one replica
-    rivals: tuple[tuple[str, ...], ...] = ()  # sets of roles of which a job may have only one
+    rivals: tuple[tuple[str, ...], ...] = ()  # sets of mutually exclusive roles
     services: tuple[str, ...] = ()  # roles that are services by default
     restart_scope: RestartScope = RestartScope.REPLICA  # the default for jobs
-    default_role: str = "worker"  # the role of a job without named roles
+    default_role: str = "worker"  # the role in a job without named roles
 
     @property
     def flaw(self) -> str:
-        """The reason why a framework from another package is not valid, or "" if it is valid."""
+        """Why a framework from another package is invalid, or "" if it is valid."""
         try:
             msgspec.convert(self, learned(_Form), from_attributes=True)
         except msgspec.ValidationError as error:
@@ -57,5 +57,5 @@ class Framework(msgspec.Struct, frozen=True, kw_only=True):
         return "" if callable(environment) else "its environment is not a function"
 
     def variables(self, cluster: Cluster, me: Member) -> dict[str, str]:
-        """Return the environment variables of a replica, or raise an error if they are invalid."""
+        """Return a replica's environment variables. Raise an error if they are invalid."""
         return msgspec.convert(self.environment(cluster, me), learned(dict[EnvName, LongText]))

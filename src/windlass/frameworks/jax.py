@@ -1,4 +1,4 @@
-"""Supports JAX. Sets the address of the coordinator, and the number of the process."""
+"""Supports JAX by setting the coordinator's address and the process number."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from windlass.model.job import RestartScope
 
 
 def environment(cluster: Cluster, me: Member) -> dict[str, str]:
-    """Return the coordinator's address, the number of the process, and the process count.
+    """Return the coordinator's address, the process number and the process count.
 
-    The coordinator is process 0. JAX itself reads only the address of the coordinator. The program
-    must pass the other values: `jax.distributed.initialize(num_processes=wl.world_size(),
+    The coordinator is process 0. JAX itself reads only the coordinator's address. The program must
+    pass the other values: `jax.distributed.initialize(num_processes=wl.world_size(),
     process_id=wl.rank())`.
 
     >>> pair = [Member(role="worker", index=i, address="10.0.0.1:1234") for i in range(2)]

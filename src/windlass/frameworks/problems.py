@@ -1,4 +1,4 @@
-"""Checks the roles of a job by the rules of its framework."""
+"""Checks a job's roles against its framework's rules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST_REPLICAS = 10_000
 
 
 def find_framework_problems(spec: JobSpec) -> list[str]:
-    """Return the problems of a job's roles, with one sentence per problem.
+    """Return the problems with a job's roles, one sentence per problem.
 
     >>> from windlass.model.job import ProcessCall, Role
     >>> role = Role(executable=ProcessCall(argv=("true",)), name="chef", replicas=2)

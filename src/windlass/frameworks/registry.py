@@ -1,4 +1,4 @@
-"""The available frameworks, which are built in or come from other packages."""
+"""The available frameworks, both built-in and from other packages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OURS = {framework.name: framework for framework in (PLAIN, TENSORFLOW, TORCH, J
 
 
 def find_framework(name: str) -> Framework:
-    """Return the framework with a name. The name "" means no framework.
+    """Return the framework with this name. The name "" means no framework.
 
     >>> find_framework("torch").restart_scope.value
     'job'
@@ -43,7 +43,7 @@ def framework_names() -> tuple[str, ...]:
 
 @functools.cache
 def _others() -> dict[str, Framework]:
-    """Load the frameworks from other packages. Skip frameworks that cannot be loaded."""
+    """Load frameworks from other packages, skipping those that cannot be loaded."""
     import logging
     from importlib.metadata import entry_points
 

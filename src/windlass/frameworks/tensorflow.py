@@ -1,4 +1,4 @@
-"""Supports TensorFlow. Describes the cluster and the replica in the variable `TF_CONFIG`."""
+"""Supports TensorFlow by describing cluster and replica in the variable `TF_CONFIG`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _EVALUATOR = "evaluator"
 
 
 def environment(cluster: Cluster, me: Member) -> dict[str, str]:
-    """Return `TF_CONFIG` for a replica, or nothing if it is the only replica.
+    """Return `TF_CONFIG` for a replica, or nothing for a job's only replica.
 
-    With `TF_CONFIG`, a single process would wait for other replicas.
+    If `TF_CONFIG` were set, a single process would wait for other replicas.
 
     >>> pair = [Member(role="worker", index=i, address=f"host:{i}") for i in range(2)]
     >>> print(environment(Cluster(members=tuple(pair)), pair[1])["TF_CONFIG"])

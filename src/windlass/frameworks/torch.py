@@ -1,4 +1,4 @@
-"""Supports PyTorch. Sets the variables that `torch.distributed` and `torchrun` read."""
+"""Supports PyTorch by setting the variables that `torch.distributed` and `torchrun` read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from windlass.model.job import RestartScope
 
 
 def environment(cluster: Cluster, me: Member) -> dict[str, str]:
-    """Return the rank of a replica, and the address of rank 0, to which all replicas connect.
+    """Return a replica's rank, and the address of rank 0, to which all replicas connect.
 
     Each replica counts as a node with one process. If the program starts more processes with
     `torchrun`, the default is one process per accelerator of the replica.
@@ -44,6 +44,6 @@ TORCH = Framework(
     roles=("master", "worker"),
     takes_services=True,
     alone=("master",),
-    # A collective operation cannot continue after the loss of a replica.
+    # A collective operation cannot continue after losing a replica.
     restart_scope=RestartScope.JOB,
 )

@@ -6,9 +6,9 @@ lightning.Trainer(max_epochs=10, callbacks=[wl.callbacks.lightning()])
 transformers.Trainer(model, args, train_dataset=data, callbacks=[wl.callbacks.transformers()])
 ```
 
-Each callback reports metrics in the groups `training` and `validation`, and reports progress. It
-also saves checkpoints, and ends training cleanly when the trial is stopped. Outside of a trial,
-the callbacks do nothing.
+Each callback reports progress, and reports metrics in the groups `training` and `validation`. It
+also saves checkpoints, and ends training cleanly when the trial is stopped. Outside of a trial, the
+callbacks do nothing.
 """
 
 from __future__ import annotations
@@ -24,18 +24,19 @@ if TYPE_CHECKING:
 def keras(
     *, batches: int | None = None, checkpoint_every: int | None = 1, resume: bool = True
 ) -> KerasCallback:
-    """Create a callback for `model.fit` of Keras 3, with any backend.
+    """Create a callback for `model.fit` in Keras 3, for any backend.
 
     ```py
     model.fit(x, y, epochs=10, validation_split=0.1, callbacks=[wl.callbacks.keras()])
     ```
 
-    After a restart, training resumes after the epoch of the newest checkpoint, with the state of
-    the optimizer. A checkpoint contains `model.keras`, which `keras.saving.load_model` can load.
+    After a restart, training resumes after the newest checkpoint's epoch, with the optimizer's
+    state. A checkpoint contains `model.keras`, which `keras.saving.load_model` can load.
 
     Args:
-        batches: the number of batches between two reports. Steps then count batches, not epochs.
-        checkpoint_every: the number of epochs between checkpoints, or None for no checkpoints.
+        batches: the number of batches between two reports. If set, steps count batches instead of
+            epochs.
+        checkpoint_every: the number of epochs between checkpoints, or None to save none.
         resume: whether to resume from the newest checkpoint.
     """
     from windlass.integrations.keras import KerasCallback
@@ -44,18 +45,18 @@ def keras(
 
 
 def keras_profiler(*, start: int = 10, batches: int = 10) -> KerasProfiler:
-    """Create a callback that profiles some batches of `model.fit` of Keras 3.
+    """Create a callback that profiles some batches in Keras 3's `model.fit`.
 
-    The profiler of the Keras backend (TensorFlow, PyTorch or JAX) writes a trace to the artifacts
-    of the trial. The metric group `profiler` contains the duration of the batches. With PyTorch, it
-    also contains the duration of operations.
+    The profiler of the Keras backend (TensorFlow, PyTorch or JAX) writes a trace to the trial's
+    artifacts. The metric group `profiler` contains the duration of the batches and, with PyTorch,
+    the durations of operations.
 
     ```py
     model.fit(x, y, callbacks=[wl.callbacks.keras_profiler(start=20, batches=5)])
     ```
 
     Args:
-        start: the number of batches to skip, because the first batches are unusually slow.
+        start: the number of batches to skip. The first batches are unusually slow.
         batches: the number of batches to profile.
     """
     from windlass.integrations.keras import KerasProfiler
@@ -64,11 +65,11 @@ def keras_profiler(*, start: int = 10, batches: int = 10) -> KerasProfiler:
 
 
 def lightning(*, checkpoint_every: int | None = 1) -> LightningCallback:
-    """Create a callback for the `Trainer` of PyTorch Lightning.
+    """Create a callback for PyTorch Lightning's `Trainer`.
 
     The callback reports the metrics that the module logs with `self.log`, as often as the trainer
-    logs. To resume after a restart, pass the newest checkpoint, which is a Lightning checkpoint
-    file, to `fit`:
+    logs. To resume after a restart, pass the newest checkpoint to `fit`, which is a Lightning
+    checkpoint file:
 
     ```py
     trainer = Trainer(max_epochs=10, callbacks=[wl.callbacks.lightning()])
@@ -76,7 +77,7 @@ def lightning(*, checkpoint_every: int | None = 1) -> LightningCallback:
     ```
 
     Args:
-        checkpoint_every: the number of epochs between checkpoints, or None for no checkpoints.
+        checkpoint_every: the number of epochs between checkpoints, or None to save none.
     """
     from windlass.integrations.lightning import LightningCallback
 
@@ -84,11 +85,11 @@ def lightning(*, checkpoint_every: int | None = 1) -> LightningCallback:
 
 
 def transformers() -> TransformersCallback:
-    """Create a callback for the `Trainer` of Hugging Face Transformers.
+    """Create a callback for Hugging Face Transformers' `Trainer`.
 
     The callback reports the metrics that the trainer logs, and stores each checkpoint that the
-    trainer saves. Arguments of the trainer, such as `logging_steps` and `save_strategy`, determine
-    how often this happens. To resume after a restart:
+    trainer saves. The trainer's arguments, such as `logging_steps` and `save_strategy`, determine
+    how often this happens. To resume after a restart, write:
 
     ```py
     trainer = Trainer(model, args, train_dataset=data, callbacks=[wl.callbacks.transformers()])

@@ -1,7 +1,7 @@
-"""Prevents PyTorch from aborting a process that has finished distributed training.
+"""Keeps PyTorch from aborting a process that has finished distributed training.
 
-A thread of the Gloo backend needs Python's global lock to release its last tensors. If the thread
-asks for the lock while Python exits, the process is aborted with the message `terminate called
+A thread in the Gloo backend needs Python's global lock to release its last tensors. If the thread
+requests the lock while Python is exiting, the process is aborted with the message `terminate called
 without an active exception`, and a successful trial fails. To avoid this, the process group must be
 destroyed before Python exits. Trainers that create a process group never destroy it.
 """
@@ -12,18 +12,18 @@ import atexit
 import sys
 import time
 
-_LETTING_GO = 0.5  # in seconds; a thread needs only microseconds to finish
+_LETTING_GO = 0.5  # seconds; a thread needs only microseconds to finish
 
 
 def part_at_exit() -> None:
-    """Destroy the process group when this process exits, unless an exception ends the process."""
+    """Destroy the process group when this process exits, except after an uncaught exception."""
     atexit.unregister(_part)
     atexit.register(_part)
 
 
 def _part() -> None:
-    # After an exception, an operation may wait for other processes that never join it. Destroying
-    # the group would also wait for them, and would hide the failure of this process.
+    # After an exception, an operation may be waiting for processes that will never join it.
+    # Destroying the group would wait for them, too, and hide this process's failure.
     if hasattr(sys, "last_value"):
         return
     torch = sys.modules.get("torch")
@@ -31,5 +31,6 @@ def _part() -> None:
         return
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
-        # If a model still exists, the group stays alive, and PyTorch does not wait for its threads.
+        # If a model still exists, it keeps the group alive, and PyTorch does not wait for its
+        # threads.
         time.sleep(_LETTING_GO)

@@ -32,7 +32,7 @@ class KerasCallback(keras.callbacks.Callback):  # type: ignore[misc]  # of unkno
         self._batches = batches
         self._checkpoint_every = checkpoint_every
         self._resumes = resume
-        self._seen = 0  # the number of batches so far, over all attempts
+        self._seen = 0  # the number of batches so far, in all attempts
 
     def on_train_begin(self, logs: Any = None) -> None:  # noqa: ARG002 -- Keras's signature
         saved = latest_checkpoint() if self._resumes else None
@@ -82,7 +82,7 @@ class KerasCallback(keras.callbacks.Callback):  # type: ignore[misc]  # of unkno
             save_checkpoint(folder, step=self._seen if self._batches else epochs)
 
     def _look_for_stop(self) -> None:
-        # Several replicas would notice the request after different batches, and then wait for each
+        # Several replicas would notice the request after different batches, then wait for each
         # other forever.
         if world_size() == 1 and should_stop():
             self.model.stop_training = True
@@ -132,7 +132,7 @@ class KerasProfiler(keras.callbacks.Callback):  # type: ignore[misc]  # of unkno
 
 
 def _tracer() -> Any:
-    """Return the profiler of Keras's current backend as a context manager."""
+    """Return the current Keras backend's profiler as a context manager."""
     backend = keras.backend.backend()
     if backend == "torch":
         from windlass.integrations.profiling import profile

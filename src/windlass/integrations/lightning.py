@@ -35,7 +35,7 @@ class LightningCallback(Callback):  # type: ignore[misc]  # of unknown type wher
             if trainer.max_epochs and trainer.max_epochs > 0 and trainer.num_training_batches:
                 part = (batch_idx + 1) / trainer.num_training_batches
                 tell_progress((trainer.current_epoch + part) / trainer.max_epochs)
-        # Several ranks must agree on a stop. This takes time, so they check only when they log.
+        # Several ranks must agree to stop, which takes time, so they check only when they log.
         if trainer.world_size == 1 or is_due:
             self._look_for_stop(trainer)
 
@@ -66,7 +66,7 @@ class LightningCallback(Callback):  # type: ignore[misc]  # of unknown type wher
     def _save(self, trainer: Any) -> None:
         with tempfile.TemporaryDirectory(prefix="windlass-lightning-") as folder:
             path = trainer.strategy.broadcast(os.path.join(folder, "model.ckpt"))
-            trainer.save_checkpoint(path)  # on all ranks, which some strategies require
+            trainer.save_checkpoint(path)  # on all ranks, as some strategies require
             if trainer.is_global_zero:
                 save_checkpoint(path, step=trainer.global_step)
             trainer.strategy.barrier("windlass-checkpoint")

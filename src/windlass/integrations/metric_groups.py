@@ -1,4 +1,4 @@
-"""Functions that all callbacks share, to report progress and metrics."""
+"""Functions with which all callbacks report progress and metrics."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 from windlass.worker.program import report as reporting
 from windlass.worker.program.context import rank
 
-LONGEST_NAME = 180  # less than the limit for a metric's name, because a group prefix is added
+LONGEST_NAME = 180  # below the limit for metric names, because a group prefix is added
 _OF_ANOTHER = re.compile(r"(val|valid|validation|eval|test)[_/](.+)")
 
 
 def tell(step: int, metrics: Mapping[str, Any]) -> None:
-    """Report the metrics that a framework logged. The name of a metric determines the group."""
+    """Report the metrics that a framework logged. A metric's name determines its group."""
     groups: dict[str, dict[str, float]] = {}
     for name, value in metrics.items():
         number = _number(value)
@@ -27,7 +27,7 @@ def tell(step: int, metrics: Mapping[str, Any]) -> None:
 
 
 def group_of(name: str) -> tuple[str, str]:
-    """Return the group of a metric, and the name of the metric in that group.
+    """Return a metric's group, and its name in that group.
 
     >>> group_of("val_loss"), group_of("eval/accuracy"), group_of("value")
     (('validation', 'loss'), ('validation', 'accuracy'), ('training', 'value'))
@@ -44,9 +44,9 @@ def tell_progress(done: float) -> None:
 
 
 def is_first() -> bool:
-    """Return True in the one process that reports for all processes of a trial.
+    """Return True in the one process that reports for all of a trial's processes.
 
-    This is the first process of the replica with rank 0.
+    This is the first process in the replica with rank 0.
     """
     return rank() == 0 and os.environ.get("LOCAL_RANK", "0") == "0"
 

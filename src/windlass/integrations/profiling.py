@@ -1,4 +1,4 @@
-"""Implements `wl.profile`, which runs PyTorch's profiler, and stores traces and averages."""
+"""Implements `wl.profile`, which runs PyTorch's profiler and stores traces and averages."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ def profile(
             profiler.step()
     ```
 
-    Each trace is stored in the trial's artifacts as `profiles/*.pt.trace.json.gz`. Perfetto and
-    chrome://tracing can open it. The metric group `profiler` contains the times and calls of the
+    Each trace is stored in the trial's artifacts as `profiles/*.pt.trace.json.gz`, which Perfetto
+    and chrome://tracing can open. The metric group `profiler` contains the times and calls of the
     most expensive operations, such as `aten::mm cpu_ms`, `aten::mm calls` and, on a GPU, `aten::mm
     device_ms`. It also contains `total cpu_ms` and `step_ms`. Without `active`, the whole block is
     one trace.
 
     Args:
-        wait: the number of steps before the trace. These cost almost nothing.
-        warmup: the number of steps that are profiled but discarded.
-        active: the number of steps in a trace.
+        wait: the number of steps before the trace, which have almost no overhead.
+        warmup: the number of steps to profile and discard.
+        active: the number of steps per trace.
         repeat: the number of traces, or 0 for no limit. `wait` and `warmup` precede each trace.
         top: the number of operations to report.
-        step: the number of the training step at the start of the block.
+        step: the training step at which the block starts.
         activities: the activities to profile, as members of `torch.profiler.ProfilerActivity`.
-        options: other arguments of `torch.profiler.profile`, such as `profile_memory=True`.
+        options: more arguments for `torch.profiler.profile`, such as `profile_memory=True`.
     """
     try:
         import torch  # noqa: F401 -- to check that it is installed
@@ -109,11 +109,11 @@ class Profile:
         self._profiler.step()
 
     def key_averages(self) -> Any:
-        """Return PyTorch's averages per operation. The result has a printable `.table()`."""
+        """Return PyTorch's averages per operation, which have a printable `.table()`."""
         return self._profiler.key_averages()
 
     def _keep(self, finished: Any) -> None:
-        """Store a trace, and report the averages of its operations."""
+        """Store a trace and report its operations' averages."""
         self._traces += 1
         folder = output_dir() / _FOLDER
         folder.mkdir(exist_ok=True)
@@ -147,9 +147,9 @@ def _cost(average: Any) -> float:
 
 
 def _device_time(average: Any) -> float:
-    """Return the time of an operation on a GPU, in microseconds.
+    """Return an operation's GPU time in microseconds.
 
-    Older versions of PyTorch use a different name for this value.
+    Older PyTorch versions use a different name for this value.
     """
     spent = getattr(average, "self_device_time_total", None)
     return float(getattr(average, "self_cuda_time_total", 0) if spent is None else spent)

@@ -11,7 +11,7 @@ from windlass.integrations.exit_cleanup import part_at_exit
 from windlass.integrations.metric_groups import tell, tell_progress
 from windlass.worker.program.context import save_checkpoint, should_stop
 
-_STEPS_BETWEEN = 10  # with several processes, check for a stop once per this many steps
+_STEPS_BETWEEN = 10  # with several processes, check for a stop once in this many steps
 
 
 class TransformersCallback(TrainerCallback):  # type: ignore[misc]  # of unknown type without it

@@ -1,5 +1,5 @@
-"""The capacity of this machine, and the job options that this machine does not support.
+"""This machine's capacity, and the job options that it does not support.
 
-The runtime and the server use this package to run jobs on this machine. A dry run uses it without
-running anything. Imports `model` only.
+The runtime and the server use this package to run jobs on this machine, and dry runs use it without
+running anything. It imports only `model`.
 """

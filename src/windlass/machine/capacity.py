@@ -15,13 +15,13 @@ from windlass.model.hardware.accelerators import kind_of_device
 from windlass.model.hardware.resources import Capacity, Device
 from windlass.model.text.quantities import parse_size
 
-_UNLIMITED = 1 << 60  # cgroup version 1 writes "no limit" as a number near 2**63
+_UNLIMITED = 1 << 60  # cgroup version 1 represents "no limit" as a number near 2**63
 
 
 def read_capacity(environ: Mapping[str, str] = os.environ, root: str = "") -> Capacity:
-    """Return the capacity of this machine, within the limits of control groups (cgroups).
+    """Return this machine's capacity, within the limits of control groups (cgroups).
 
-    `root` is the directory that contains `/proc` and `/sys`, for tests. `WINDLASS_CPUS`,
+    For tests, `root` is the directory that contains `/proc` and `/sys`. `WINDLASS_CPUS`,
     `WINDLASS_MEMORY` and `WINDLASS_DEVICES` override the real values:
 
     >>> said = {"WINDLASS_CPUS": "2.5", "WINDLASS_MEMORY": "4GB", "WINDLASS_DEVICES": "a100,a100"}
@@ -75,7 +75,7 @@ def _memory(root: str) -> int:
 
 
 def _cgroup_folders(root: str, controller: str) -> list[str]:
-    """Return the folders of the control groups of this process, innermost first.
+    """Return the folders of this process's control groups, innermost first.
 
     Each group may set a limit.
     """
@@ -112,9 +112,9 @@ def _devices() -> tuple[Device, ...]:
 
 
 def _devices_by_library() -> tuple[Device, ...] | None:
-    """Return the GPUs that NVIDIA's Python library reports.
+    """Return the GPUs reported by NVIDIA's Python library.
 
-    Returns None if the library is missing or fails.
+    Return None if the library is missing or fails.
     """
     try:
         nvml = importlib.import_module("pynvml")
@@ -154,7 +154,7 @@ def _devices_by_tool() -> tuple[Device, ...]:
 
 
 def parse_devices(text: str) -> tuple[Device, ...]:
-    """Parse the output of `nvidia-smi`. Each line contains the index, name and MiB of a GPU.
+    """Parse the output of `nvidia-smi`. Each line has a GPU's index, name and memory in MiB.
 
     >>> [(d.index, d.kind, d.memory) for d in parse_devices("0, NVIDIA A100-SXM4-40GB, 40960")]
     [(0, 'a100', 42949672960)]

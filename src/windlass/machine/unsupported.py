@@ -1,4 +1,4 @@
-"""Finds options of a job that this machine does not support, before the job is stored."""
+"""Finds job options that this machine does not support, before the job is stored."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from windlass.model.job import JobSpec, Python, Volume
 
 
 def find_unsupported(spec: JobSpec) -> list[str]:
-    """Return the reasons why a job cannot run on this machine, with one sentence per reason."""
+    """Return why a job cannot run on this machine, one sentence per reason."""
     problems = []
     if not spec.capabilities.runs_on_server:
         problems.append(f"backend is {spec.backend!r}; this machine runs 'local' jobs only.")
@@ -29,7 +29,7 @@ def find_unsupported(spec: JobSpec) -> list[str]:
 
 
 def code_problems(spec: JobSpec) -> list[str]:
-    """Return a problem for each path of a job's code that leads out of the snapshot.
+    """Return a problem for each path in a job's code that leads out of the snapshot.
 
     This applies to every backend.
     """

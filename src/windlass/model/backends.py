@@ -1,7 +1,7 @@
-"""The backends that can run jobs, and what each backend can do.
+"""The backends that can run jobs, and their capabilities.
 
-The table is plain data, so that it loads quickly in programs which only describe a job. The code
-that runs jobs is in `runtimes`.
+The table is plain data, so that it loads quickly in programs that only describe jobs. The code that
+runs jobs is in `runtimes`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ LOCAL, KUBERNETES = "local", "kubernetes"
 
 
 class Capabilities(NamedTuple):
-    """The properties of a backend that the client and the server must know."""
+    """The properties of a backend that matter to the client and the server."""
 
     # Processes run on the server's machine, use its files and interpreters, and share its capacity.
     runs_on_server: bool = False
-    has_priority: bool = False  # the server's queue orders jobs by their priority
-    executor: str = ""  # the class of `wl` that selects the backend
+    has_priority: bool = False  # the server's queue orders jobs by priority
+    executor: str = ""  # the `wl` class that selects the backend
     executor_options: tuple[str, ...] = ()  # options other than cpus, memory and accelerator
-    # Options of `@wl.run` that this backend refuses, each with the reason and the remedy.
+    # Options of `@wl.run` that this backend rejects, each with the reason and a remedy.
     refused_options: Mapping[str, str] = {}
 
 
@@ -53,10 +53,10 @@ _UNKNOWN = Capabilities()
 
 
 def capabilities_of(backend: str) -> Capabilities:
-    """Return the capabilities of a backend.
+    """Return a backend's capabilities.
 
     A newer server may have recorded a backend that this version does not know. Windlass then
-    assumes only that the jobs run on another machine. A server refuses to run such jobs.
+    assumes only that its jobs run on another machine, and a server refuses to run them.
 
     >>> capabilities_of("local").runs_on_server, capabilities_of("moon").runs_on_server
     (True, False)

@@ -1,6 +1,6 @@
 """The results of checks such as `windlass kubernetes check`.
 
-Each finding has a level and a remedy.
+Each result, a finding, has a level and a remedy.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ OK, WARNING, ERROR = "ok", "warning", "error"
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """The result of one check, and how to fix a problem.
+    """The result of one check, including how to fix any problem.
 
     >>> Finding("machines", OK, "12 of 12 ready").level
     'ok'
@@ -29,19 +29,19 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class ClusterCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """The Kubernetes cluster that this process would use, and the findings about the cluster."""
+    """The Kubernetes cluster that this process would use, with findings about it."""
 
     findings: tuple[Finding, ...]
-    server: str = ""  # address of the cluster's API; empty if no cluster could be chosen
+    server: str = ""  # the address of the cluster's API; empty if no cluster could be selected
     source: str = ""  # the file or variable that supplied the address
     namespace: str = ""
-    account: str = ""  # the account, if it is known without a request
-    username: str = ""  # the name that the cluster reports, if it was queried
+    account: str = ""  # the account, if known without a request
+    username: str = ""  # the name that the cluster reported, if it was queried
     is_configured: bool = True  # False if no configuration selects a cluster
 
 
 class ShowManifests(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Request the objects that a job would create in a cluster, without creating them."""
+    """Request a preview of the cluster objects that a job would create."""
 
     spec: JobSpec
     namespace: Namespace = ""  # if empty, the connection's namespace
@@ -51,4 +51,4 @@ class ClusterManifests(msgspec.Struct, frozen=True, kw_only=True):
     """The objects that a job would create in a cluster."""
 
     objects: list[dict[str, Any]]
-    cluster: ClusterCheck  # the target cluster, which was not checked
+    cluster: ClusterCheck  # the target cluster, without any checks

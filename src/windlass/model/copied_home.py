@@ -1,4 +1,4 @@
-"""The message that a Windlass home is a copy of another home."""
+"""The message for a Windlass home that is a copy of another home."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ ADOPT = "windlass server adopt"
 
 
 def describe_copy(path: str, original: str) -> tuple[str, str]:
-    """Return a message that the home is a copy, and a hint how to use the copy.
+    """Return a message that the home is a copy, and a hint on how to use it.
 
     >>> describe_copy("/backup", "/home/ada/.windlass")[0]
     '/backup is a copy of the home /home/ada/.windlass. Its records can be read. ...'

@@ -1,20 +1,20 @@
-"""The public errors of Windlass, which all derive from `WindlassError`.
+"""Windlass's public errors, which all derive from `WindlassError`.
 
 An error states what happened, why, and what to do next. The first line is the problem, and the
-indented lines below are the remedy. This file imports nothing at run time, so that raising an error
-never costs an import.
+indented lines below it are the remedy. This file imports nothing at run time, so that raising an
+error never costs an import.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-_MOST_SHOWN = 200  # the longest text that an error shows of a value
-_MOST_PROBLEMS = 100  # the most problems that one error lists
+_MOST_SHOWN = 200  # the most characters of a value that an error shows
+_MOST_PROBLEMS = 100  # the most problems listed in one error
 
 
 def shown(value: object, form: Callable[[object], str] = repr) -> str:
-    """Return a value's repr for an error message, cut to 200 characters. Never raises.
+    """Return a value's repr for an error message, cut to 200 characters. Never raise an error.
 
     >>> shown("4XB"), len(shown("x" * 1_000_000))
     ("'4XB'", 200)
@@ -59,7 +59,7 @@ def _rebuild(
 
 
 class InvalidArgument(WindlassError, ValueError):
-    """An argument is invalid. The error lists all problems at once.
+    """Raised if an argument is invalid. The error lists all problems at once.
 
     >>> error = InvalidArgument.of(
     ...     ["cpus is -1; it must be above 0.", "memory '4XB' is not a size."]
@@ -74,7 +74,7 @@ class InvalidArgument(WindlassError, ValueError):
 
     @classmethod
     def of(cls, problems: Sequence[str], *, where: str = "") -> InvalidArgument:
-        """Combine all problems into one error, so that one run shows them all."""
+        """Combine all problems into one error, so that the user sees them all at once."""
         prefix = f"{where}: " if where else ""
         if len(problems) == 1:
             first, _, rest = problems[0].partition("\n")
@@ -87,65 +87,65 @@ class InvalidArgument(WindlassError, ValueError):
 
 
 class Unsupported(InvalidArgument):
-    """The chosen backend does not support a requested option."""
+    """Raised if the selected backend does not support a requested option."""
 
     code = "unsupported"
 
 
 class ResourceError(InvalidArgument):
-    """The job requests more resources than any available machine has."""
+    """Raised if a job requests more resources than any available machine has."""
 
     code = "resources"
 
 
 class Deadlock(WindlassError):
-    """The trial waits for a trial that can only start in the capacity of waiting trials."""
+    """Raised if a trial waits for a trial that needs the capacity of waiting trials to start."""
 
     code = "deadlock"
 
 
 class SnapshotError(WindlassError):
-    """The code could not be packaged."""
+    """Raised if the code could not be packaged."""
 
     code = "snapshot"
 
 
 class SerializationError(WindlassError, TypeError):
-    """A function, an argument or a result cannot be serialized. The message names the part."""
+    """Raised if a function, argument or result cannot be serialized. The message names the part."""
 
     code = "serialization"
 
 
 class ServerError(WindlassError):
-    """The server could not be started or reached, or failed internally."""
+    """Raised if the server could not be started or reached, or failed internally."""
 
     code = "server"
 
 
 class ServerUnreachable(ServerError):
-    """The server did not answer, or the connection broke during the answer."""
+    """Raised if the server did not respond, or the connection broke during the response."""
 
     code = "unreachable"
 
 
 class VersionMismatch(ServerError):
-    """The client and the server have incompatible versions."""
+    """Raised if the client and the server have incompatible versions."""
 
     code = "version_mismatch"
 
 
 class Unauthorized(WindlassError):
-    """The token is missing or wrong."""
+    """Raised if the token is missing or wrong."""
 
     code = "unauthorized"
 
 
 class KubernetesError(WindlassError):
-    """A Kubernetes cluster could not be reached or refused a request.
+    """Raised if a Kubernetes cluster could not be reached or rejected a request.
 
-    `status` is the HTTP status of the cluster's answer. The status is 0 if the cluster did not
-    answer or no request was sent. `reason` names the cause: `Forbidden`, `NotFound`,
-    `AlreadyExists`, or the more specific `QuotaExceeded`.
+    `status` is the HTTP status of the cluster's response, or 0 if the cluster did not respond or no
+    request was sent. `reason` names the cause: `Forbidden`, `NotFound`, `AlreadyExists`, or the
+    more specific `QuotaExceeded`.
     """
 
     code = "kubernetes"
@@ -159,29 +159,29 @@ class KubernetesError(WindlassError):
 
 
 class NotFound(WindlassError, LookupError):
-    """The requested object does not exist."""
+    """Raised if a requested object does not exist."""
 
     code = "not_found"
 
 
 class Conflict(WindlassError):
-    """The request conflicts with the current state."""
+    """Raised if a request conflicts with the current state."""
 
     code = "conflict"
 
 
 class WaitTimeout(WindlassError, TimeoutError):
-    """The wait ended because of its timeout. The trial continues."""
+    """Raised if a wait exceeds its timeout. The trial continues."""
 
     code = "wait_timeout"
 
 
 class TrialFailed(WindlassError):
-    """A trial ended without a value because its process died, was stopped, or ran out of time.
+    """Raised if a trial ended without a value: its process died, was stopped or ran out of time.
 
     `exit_code`, `signal` and `log_tail` (the last lines of output) describe how the trial
-    `trial_id` ended. For a trial with several replicas, `role`, `index` and `attempt` identify the
-    replica that failed first. The exit code and the lines are then from that replica.
+    `trial_id` ended. For a trial with several replicas, they describe the replica that failed
+    first, which `role`, `index` and `attempt` identify.
     """
 
     code = "trial_failed"
@@ -219,15 +219,16 @@ class TrialFailed(WindlassError):
 
 
 class TrialStopped(TrialFailed):
-    """The trial was stopped before the function returned a value."""
+    """Raised if a trial was stopped before its function returned a value."""
 
     code = "trial_stopped"
 
 
 class ExperimentFailed(WindlassError):
-    """A call waited for an experiment, and some trials of the experiment did not succeed.
+    """Raised after waiting for an experiment if some of its trials did not succeed.
 
-    `experiment_id` is the experiment, and `trial_ids` lists the trials that did not succeed.
+    `experiment_id` identifies the experiment, and `trial_ids` lists the trials that did not
+    succeed.
     """
 
     code = "experiment_failed"
@@ -246,9 +247,9 @@ class ExperimentFailed(WindlassError):
 
 
 class LaunchFailed(WindlassError):
-    """A job could not be launched inside `with wl.create_experiment(...)`.
+    """Raised if a job could not be launched inside `with wl.create_experiment(...)`.
 
-    `errors` lists all errors. The first error is also the `__cause__` of the exception.
+    `errors` lists all errors. The first one is also the exception's `__cause__`.
     """
 
     code = "launch_failed"
@@ -261,7 +262,7 @@ class LaunchFailed(WindlassError):
 
 
 class RemoteError(WindlassError):
-    """The function raised an exception that could not be sent back unchanged.
+    """Raised if a function's exception could not be sent back unchanged.
 
     `type_name`, `text` and `traceback` describe the original exception.
     """
@@ -292,7 +293,7 @@ BY_CODE: dict[str, type[WindlassError]] = {
     )
 }  # fmt: skip
 
-# Users know these classes as `wl.TrialFailed` and so on; tracebacks should show that name.
+# Users know these classes as `wl.TrialFailed` and so on, so tracebacks show those names.
 for _kind in (
     *BY_CODE.values(), ServerUnreachable, TrialFailed, TrialStopped, RemoteError,
     ExperimentFailed, LaunchFailed,

@@ -1,6 +1,6 @@
-"""Provides `assert_never`, which Python has only since version 3.11.
+"""Provides `assert_never`, which is built into Python only since version 3.11.
 
-With it, the type checker verifies that a `match` covers every member of an enum.
+It lets type checkers verify that a `match` covers every member of an enum.
 """
 
 from __future__ import annotations
@@ -11,6 +11,6 @@ from typing import NoReturn
 def assert_never(value: NoReturn) -> NoReturn:
     """Raise an error for a value that no `case` handles.
 
-    The type checker proves that no such value exists.
+    Type checkers prove that no such value exists.
     """
     raise AssertionError(f"no case covers {value!r}")

@@ -1,4 +1,4 @@
-"""A job's specification: the code to run, the roles, and the policies for restarts and cleanup."""
+"""A job's specification: the code to run, the roles, and the restart and cleanup policies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from windlass.model.kubernetes.job_options import KubernetesOptions
 
 # The patterns end in \Z, because $ would accept a trailing line break.
 Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
-# The digest of any blob. Files of checkpoints may use another hash (worker/blobs/digest.py).
+# The digest of any blob. Checkpoint files may use a different hash (worker/blobs/digest.py).
 BlobDigest = Annotated[str, msgspec.Meta(pattern=r"^(b3-)?[0-9a-f]{64}\Z")]
 RoleName = Annotated[str, msgspec.Meta(pattern=r"^[a-z]([a-z0-9-]{0,38}[a-z0-9])?\Z")]
 EnvName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,254}\Z")]
@@ -24,7 +24,7 @@ PathText = Annotated[str, msgspec.Meta(max_length=4096, pattern=r"^[^\x00]*\Z")]
 
 
 class RestartPolicy(str, Enum):
-    """The rule that decides whether a replica restarts after it has ended."""
+    """When to restart a replica that has ended."""
 
     NEVER = "Never"
     ON_FAILURE = "OnFailure"
@@ -33,14 +33,14 @@ class RestartPolicy(str, Enum):
 
 
 class RestartScope(str, Enum):
-    """The replicas that restart when a replica restarts: only this replica, or all replicas."""
+    """What to restart when a replica restarts: only this replica, or all replicas."""
 
     REPLICA = "replica"
     JOB = "job"
 
 
 class CleanPolicy(str, Enum):
-    """The replicas that are deleted when the job ends."""
+    """Which replicas to delete when the job ends."""
 
     RUNNING = "Running"
     ALL = "All"
@@ -48,9 +48,9 @@ class CleanPolicy(str, Enum):
 
 
 class SuccessPolicy(str, Enum):
-    """The replicas that must succeed for the job to succeed.
+    """Which replicas must succeed for the job to succeed.
 
-    By default, the framework of the job names these replicas.
+    By default, the job's framework decides.
     """
 
     DEFAULT = ""
@@ -59,15 +59,15 @@ class SuccessPolicy(str, Enum):
 
 
 class FunctionCall(msgspec.Struct, frozen=True, kw_only=True, tag="function"):
-    """A pickled function with its arguments. Only the replica unpickles the function."""
+    """A pickled function with its arguments. Only the replica unpickles it."""
 
     payload: Digest
     qualname: ShortText = ""
-    changes: Digest | None = None  # pickled arguments, by name, that replace the original arguments
+    changes: Digest | None = None  # pickled arguments, by name, that replace the original ones
 
 
 class ProcessCall(msgspec.Struct, frozen=True, kw_only=True, tag="process"):
-    """A command line. If its first word is `python`, the interpreter of the job runs it."""
+    """A command line. If its first word is `python`, the job's interpreter runs it."""
 
     argv: Annotated[tuple[LongText, ...], msgspec.Meta(min_length=1, max_length=10_000)]
 
@@ -82,10 +82,10 @@ class ShellCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
 
 
 class GeneratorCall(msgspec.Struct, frozen=True, kw_only=True, tag="generator"):
-    """A generator, which is a function that adds jobs to an experiment.
+    """A generator: a function that adds jobs to an experiment.
 
-    The user's own process runs the function, and Windlass starts no process for it. The user's
-    process reports when the function is done.
+    It runs in the user's own process, which reports when it is done. Windlass starts no process for
+    it.
     """
 
     qualname: ShortText = ""
@@ -93,7 +93,7 @@ class GeneratorCall(msgspec.Struct, frozen=True, kw_only=True, tag="generator"):
 
 
 class ExternalCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="external"):
-    """A process that Windlass did not start. The process itself reports when it ends."""
+    """A process that Windlass did not start. It reports its own end."""
 
     argv: Annotated[tuple[LongText, ...], msgspec.Meta(max_length=10_000)] = ()
 
@@ -102,19 +102,19 @@ Executable = FunctionCall | ProcessCall | ShellCall | GeneratorCall | ExternalCa
 
 
 class Code(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The snapshot of a job's code, and the working directory inside the snapshot."""
+    """The snapshot of a job's code, and the working directory inside it."""
 
     tree: Digest | None = None
-    root: PathText = ""  # the path of the files on the author's machine
+    root: PathText = ""  # the path of the project on the author's machine
     workdir: PathText = "."  # relative to the snapshot's root
     import_paths: tuple[PathText, ...] = ()  # relative to the snapshot's root, in order
     functions: tuple[ShortText, ...] = ()  # recorded functions and classes without a project file
 
 
 class Python(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The interpreter of a job."""
+    """A job's interpreter."""
 
-    executable: PathText = ""  # if empty, the interpreter of the machine that runs the job
+    executable: PathText = ""  # if empty, the interpreter on the machine that runs the job
     version: ShortText = ""  # "3.11"
     extra_paths: tuple[PathText, ...] = ()  # absolute paths on the author's machine
     packages: tuple[ShortText, ...] = ()  # as the user wrote them
@@ -138,12 +138,12 @@ class Role(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     env: dict[EnvName, LongText] = {}
     restart_policy: RestartPolicy = RestartPolicy.NEVER
     service: bool = False
-    code: Code | None = None  # only if it differs from the job's code
-    kubernetes: KubernetesOptions | None = None  # only if the job's backend is a cluster
+    code: Code | None = None  # set only if it differs from the job's code
+    kubernetes: KubernetesOptions | None = None  # set only if the job's backend is a cluster
 
 
 class Keep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The rule that selects the checkpoints of a trial to keep.
+    """The rule that decides which of a trial's checkpoints to keep.
 
     The newest checkpoint is always kept.
     """
@@ -151,15 +151,14 @@ class Keep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     last: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 1
     best: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
     metric: ShortText = ""
-    is_max: bool = False  # True if greater values of the metric are better
-    has_last: bool = False  # if True, `last` also covers checkpoints without the metric
+    is_max: bool = False  # True if higher values of the metric are better
+    has_last: bool = False  # True if `last` also covers checkpoints without the metric
 
 
 class Begin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The checkpoint of another trial, from which the job starts.
+    """Another trial's checkpoint, from which the job starts.
 
-    Once the job has saved a checkpoint of its own, a restarted replica loads that checkpoint
-    instead.
+    Once the job has saved a checkpoint of its own, restarted replicas load that one instead.
     """
 
     uid: ShortText
@@ -170,7 +169,7 @@ class Begin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The complete specification of a job, fixed before the job runs."""
+    """A job's complete specification, which is fixed before the job runs."""
 
     roles: Annotated[tuple[Role, ...], msgspec.Meta(min_length=1, max_length=64)]
     code: Code = Code()
@@ -188,7 +187,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     success_policy: SuccessPolicy = SuccessPolicy.DEFAULT
     suspend: bool = False
     priority: Annotated[int, msgspec.Meta(ge=-1_000_000, le=1_000_000)] = 0
-    keep: Keep | None = None  # None if all checkpoints are kept
+    keep: Keep | None = None  # None to keep all checkpoints
     begin: Begin | None = None
 
     @property
@@ -198,7 +197,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def restarts_together(self) -> bool:
-        """True if all replicas restart when one restarts."""
+        """True if all replicas restart whenever one restarts."""
         match self.restart_scope:
             case RestartScope.JOB:
                 return True
@@ -218,13 +217,13 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     """The resources and addresses that a replica receives when it starts."""
 
-    devices: tuple[int, ...] = ()  # the indices of the replica's accelerators
-    addresses: dict[str, str] = {}  # addresses of the job's replicas: "role-index" -> "host:port"
+    devices: tuple[int, ...] = ()  # indices of the replica's accelerators
+    addresses: dict[str, str] = {}  # the job's replicas: "role-index" -> "host:port"
     seconds: float | None = None  # seconds until the job's deadline
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """A job with its identity, as the controller and the runtimes use it."""
+    """A job and its identity, as used by the controller and the runtimes."""
 
     uid: str
     trial_id: int

@@ -6,9 +6,7 @@ import msgspec
 
 
 class LogPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A piece of a replica's output. It is a whole line, or the beginning of a line if `end` is
-    False.
-    """
+    """A piece of a replica's output: a whole line or, if `end` is False, the start of one."""
 
     time: float
     stream: str  # "stdout" | "stderr"
@@ -20,14 +18,14 @@ class LogPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class LogPage(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of a log and the cursor to continue from."""
+    """A page of a log, with the cursor to continue from."""
 
     items: tuple[LogPart, ...]
     next: str | None = None  # None if the log is complete
 
 
 class LogHit(msgspec.Struct, frozen=True, kw_only=True):
-    """A matching line, and the trial that wrote it."""
+    """A matching log line and the trial that wrote it."""
 
     trial_id: int
     trial: str  # the trial's name
@@ -35,7 +33,7 @@ class LogHit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogHits(msgspec.Struct, frozen=True, kw_only=True):
-    """Matching lines from many trials, the number of matches, and the cursor to continue from.
+    """Matching lines from several trials, their number, and the cursor to continue from.
 
     An empty page with a cursor is not the end of the search. Continue from the cursor to search the
     remaining trials.
@@ -44,4 +42,4 @@ class LogHits(msgspec.Struct, frozen=True, kw_only=True):
     items: tuple[LogHit, ...]
     count: int
     next: str | None = None
-    hint: str = ""  # why there is no match, if the query probably contains a wrong name
+    hint: str = ""  # why nothing matches, if a name in the query is probably wrong

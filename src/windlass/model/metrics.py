@@ -9,9 +9,9 @@ import msgspec
 
 
 def near_metric(name: str, names: Collection[str]) -> str | None:
-    """Suggest an existing metric for a metric name that does not exist.
+    """Suggest an existing metric in place of an unknown metric name.
 
-    The name may be misspelt, shortened, or lack its group.
+    The unknown name may be misspelt, shortened, or lack its group.
 
     >>> near_metric("accuracy", ["loss", "validation/accuracy"]), near_metric("los", ["loss"])
     ('validation/accuracy', 'loss')
@@ -29,14 +29,14 @@ def near_metric(name: str, names: Collection[str]) -> str | None:
 
 
 class Points(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Values of one metric that an attempt of a replica reported, in the order of the reports."""
+    """One metric's values, as reported by one attempt of a replica, in order."""
 
     trial_id: int
     name: str
     role: str = "main"
     index: int = 0
     attempt: int = 1
-    start: int = 0  # the number of points that were reported before these
+    start: int = 0  # the number of points reported before these
     steps: tuple[int, ...] = ()
     times: tuple[float, ...] = ()
     # "nan", "inf" and "-inf" are strings, because JSON has no such numbers
@@ -44,10 +44,10 @@ class Points(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class FetchMetrics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Request metric points of some trials. The response is one pack of curves.
+    """Request trials' metric points. The response is one pack of curves.
 
-    `names` are metric names as in the trials' summaries. Without `names`, the response has all
-    metrics, or all metrics of `group`.
+    `names` are metric names as in the trials' summaries. Without `names`, the response contains all
+    metrics, or all metrics in `group`.
     """
 
     trials: Annotated[tuple[int, ...], msgspec.Meta(min_length=1, max_length=1000)]
@@ -56,16 +56,16 @@ class FetchMetrics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     role: str | None = None
     index: int | None = None
     attempt: int | None = None
-    # The most points to return per metric and trial. Thinned curves keep their spikes.
+    # The maximum number of points per metric and trial. Thinned curves keep their spikes.
     max_points: Annotated[int, msgspec.Meta(ge=1, le=10_000_000)] | None = None
-    # Where to continue in each attempt's file, from the previous response.
+    # Where to continue in each attempt's file, taken from the previous response.
     positions: Annotated[
         dict[str, Annotated[int, msgspec.Meta(ge=0, le=2**62)]], msgspec.Meta(max_length=100_000)
     ] = {}
 
 
 class CurveHead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The header of one curve in a pack. The points follow separately."""
+    """The header of one curve in a pack. Its points follow separately."""
 
     trial_id: int
     name: str
@@ -76,9 +76,9 @@ class CurveHead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class CurvesHead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The header of a pack of curves. The eight bytes before the header are its length.
+    """The header of a pack of curves, preceded by its length in eight bytes.
 
-    After the header come the steps, times and values of each curve. Each number has eight bytes in
+    After the header come each curve's steps, times and values. Each number has eight bytes in
     little-endian order.
     """
 

@@ -1,4 +1,4 @@
-"""Models and their versions. A version is a checkpoint that is named for later use."""
+"""Models and their versions. A version is a checkpoint, kept under a name for later use."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ModelRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class ModelVersionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A version of a model: a checkpoint with a number."""
+    """A version of a model: a checkpoint with a version number."""
 
     id: int
     model_id: int
@@ -52,7 +52,7 @@ class ModelVersionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_default
 
 
 class CreateModel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Request a new model. A repeated request with the same key creates no second model."""
+    """Request a new model. Repeating the request with the same key creates no second model."""
 
     key: TrialKey
     name: Name
@@ -76,11 +76,11 @@ class ChangeModel(ChangeTrial, frozen=True, kw_only=True, omit_defaults=True):
 class RegisterVersion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Register a checkpoint as a version.
 
-    If a version already contains this checkpoint, that version stays unchanged.
+    If the checkpoint is already a version of the model, that version stays unchanged.
     """
 
     checkpoint: Annotated[str, msgspec.Meta(max_length=100)]  # the checkpoint's id or uid
-    # the trial that sends the request; it may have saved the checkpoint just before
+    # the trial that sends the request; it may have saved the checkpoint moments ago
     trial_id: int | None = None
     name: Annotated[str, msgspec.Meta(max_length=200)] = ""
     notes: Text = ""
@@ -99,27 +99,27 @@ class ChangeVersion(ChangeLabels, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class SetAlias(msgspec.Struct, frozen=True, kw_only=True):
-    """Let an alias name this version. An existing alias is moved."""
+    """Point an alias at this version. An existing alias is moved."""
 
     version: int
 
 
 class ModelPage(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of models and the cursor of the next page."""
+    """A page of models, with the cursor for the next page."""
 
     items: tuple[ModelRecord, ...]
     next: str | None = None
 
 
 class VersionPage(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of a model's versions and the cursor of the next page."""
+    """A page of a model's versions, with the cursor for the next page."""
 
     items: tuple[ModelVersionRecord, ...]
     next: str | None = None
 
 
 def alias_flaw(alias: object) -> str:
-    """Return why a value is not a valid alias, or "" if it is valid.
+    """Return why a value is not a valid alias, or "" if it is.
 
     >>> alias_flaw("production"), alias_flaw("latest")
     ('', "'latest' always names the newest version; choose another alias")

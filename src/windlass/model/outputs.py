@@ -1,4 +1,4 @@
-"""The output files of a trial, in requests and responses."""
+"""A trial's output files, in requests and responses."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from windlass.model.records import OutputFile
 
 
 class OutputPage(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of a trial's output files and the cursor of the next page."""
+    """A page of a trial's output files, with the cursor for the next page."""
 
     items: tuple[OutputFile, ...]
     next: str | None = None
 
 
-# The limit of output files in one request.
+# The maximum number of output files per request.
 MOST_OUTPUTS = 500
 
 
 class WantedOutput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An output file to download: its version from the file list, and the offset to start at."""
+    """An output file to download: its version in the file list, and the offset to start from."""
 
     name: Annotated[str, msgspec.Meta(max_length=20_000)]
     raw: Annotated[str, msgspec.Meta(max_length=10_000, pattern=r"^([0-9a-f]{2})*\Z")] = ""
@@ -34,8 +34,6 @@ class WantedOutput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class FetchOutputs(msgspec.Struct, frozen=True, kw_only=True):
-    """Request output files of a trial as one stream. `server/api/artifacts.py` describes the
-    format.
-    """
+    """Request output files as one stream, whose format `server/api/artifacts.py` describes."""
 
     files: Annotated[tuple[WantedOutput, ...], msgspec.Meta(min_length=1, max_length=MOST_OUTPUTS)]

@@ -1,4 +1,4 @@
-"""The queue of waiting trials, and the tasks (attempts of replicas) of running trials."""
+"""The queue of waiting trials, and running trials' tasks (attempts of replicas)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from windlass.model.status import Pod
 
 
 class SetPriority(msgspec.Struct, frozen=True, kw_only=True):
-    """Set the priority of a trial. The queue admits trials with a higher priority first."""
+    """Set a trial's priority. The queue admits trials with a higher priority first."""
 
     priority: Priority
 
@@ -24,7 +24,7 @@ class MoveTrial(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The position of a trial that waits for capacity."""
+    """The queue position of a trial that is waiting for capacity."""
 
     trial: TrialRecord
     position: int  # counts from 1
@@ -33,14 +33,14 @@ class QueueRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class QueuePage(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of the queue and the cursor of the next page."""
+    """A page of the queue, with the cursor for the next page."""
 
     items: tuple[QueueRecord, ...]
     next: str | None = None
 
 
 class TaskRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A task: one attempt of one replica, with its resources and its outcome."""
+    """A task: one attempt of one replica, with its resources and outcome."""
 
     trial_id: int
     role: str
@@ -52,8 +52,8 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     devices: tuple[int, ...] = ()  # indices of the task's accelerators
     node: str = ""
     address: str = ""
-    pod: Pod | None = None  # only in a cluster
-    pid: int | None = None  # only while the process runs
+    pod: Pod | None = None  # set only in a cluster
+    pid: int | None = None  # set only while the process runs
     started: float | None = None
     ended: float | None = None
     exit_code: int | None = None
@@ -63,7 +63,7 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TaskPage(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of a trial's tasks and the cursor of the next page."""
+    """A page of a trial's tasks, with the cursor for the next page."""
 
     items: tuple[TaskRecord, ...]
     next: str | None = None

@@ -1,4 +1,4 @@
-"""Records of trials, experiments and their files, as the server returns them."""
+"""Records of trials, experiments and their files, as returned by the server."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class TrialState(str, Enum):
 
 
 class TrialKind(str, Enum):
-    """The kind of a trial, such as a job, a command or a shell."""
+    """A trial's kind, such as a job, a command or a shell."""
 
     JOB = "job"
     COMMAND = "command"  # from `wl.run_command`; lists omit it unless requested
@@ -41,13 +41,13 @@ class TrialKind(str, Enum):
 
     @property
     def is_listed(self) -> bool:
-        """Return True if lists show trials of this kind and experiments count them."""
+        """Return True if trials of this kind appear in lists and count for experiments."""
         return self in (TrialKind.JOB, TrialKind.EXTERNAL)
 
 
 LISTED_KINDS = tuple(kind for kind in TrialKind if kind.is_listed)
 
-# The experiment id of commands and shells that belong to no experiment. No list shows it.
+# The experiment id of commands and shells outside of any experiment. Lists never show it.
 NO_EXPERIMENT = 0
 
 
@@ -55,7 +55,7 @@ STOPPED_REASON = "Stopped"
 
 
 def derive_state(status: JobStatus) -> TrialState:
-    """Derive the trial state from a job's conditions.
+    """Derive a trial's state from its job's conditions.
 
     >>> derive_state(JobStatus())
     <TrialState.QUEUED: 'QUEUED'>
@@ -77,7 +77,7 @@ def derive_state(status: JobStatus) -> TrialState:
 
 
 class Git(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The commit and branch of the code's git repository, and whether files had been changed."""
+    """The commit and branch of the code's git repository, and whether files were modified."""
 
     commit: str = ""
     branch: str = ""
@@ -85,7 +85,7 @@ class Git(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Provenance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The origin of a trial: its user, machine, interpreter, command line and code version."""
+    """A trial's origin: its user, machine, interpreter, command line and code version."""
 
     user: str = ""
     host: str = ""
@@ -101,7 +101,7 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The record of one attempt of a replica. A replica that restarts begins a new attempt."""
+    """The record of one attempt of a replica. Each restart begins a new attempt."""
 
     role: str
     index: int
@@ -114,11 +114,11 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ended: float | None = None
     node: str = ""
     address: str = ""
-    pod: Pod | None = None  # only if the attempt ran in a cluster
+    pod: Pod | None = None  # set only if the attempt ran in a cluster
 
 
 class Cause(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The attempt that made a trial fail, with its exit code, its signal and its last output."""
+    """The attempt that made a trial fail, with its exit code, signal and last output."""
 
     role: str
     index: int
@@ -131,7 +131,7 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ErrorInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An error as text. `pickle` is the digest of the pickled exception, if there is one."""
+    """An error as text. `pickle` is the digest of the pickled exception, if it exists."""
 
     type: str = ""
     message: str = ""
@@ -156,15 +156,15 @@ class SearchSuggestion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Details of a trial's submission that its job does not contain, such as the template."""
+    """Details of a trial's submission that are not part of its job, such as the template."""
 
-    identity: str = ""  # unique in the experiment if set
-    arguments: dict[str, Any] = {}  # role -> the caller's mapping or list of arguments
-    origin_id: int | None = None  # the trial that this trial repeats
-    checkpoint: str = ""  # uid of the checkpoint to start from, if the trial continues another
-    is_fork: bool = False  # True if the trial is a fork, which repeats a trial with changes
+    identity: str = ""  # if set, unique in the experiment
+    arguments: dict[str, Any] = {}  # role -> the mapping or list of arguments from the caller
+    origin_id: int | None = None  # the trial that this one repeats
+    checkpoint: str = ""  # uid of the checkpoint to start from, if it continues another trial
+    is_fork: bool = False  # True if forked from the checkpoint, rather than continued
     search: SearchSuggestion | None = None
-    template: str = ""  # name of the template that supplied some fields
+    template: str = ""  # the name of the template that filled in some fields
     code_of: int | None = None  # for a command or shell: the trial that supplied the code
 
 
@@ -173,7 +173,8 @@ class Summary(
 ):
     """A summary of all values of a metric.
 
-    NaN counts as a value but is never the minimum or maximum. The mean covers the finite values.
+    NaN is counted as a value but is never the minimum or maximum. The mean covers only finite
+    values.
 
     >>> encoded = msgspec.json.encode(Summary(count=1, last=float("inf")))
     >>> encoded
@@ -193,7 +194,7 @@ class Summary(
     def __post_init__(self) -> None:
         """Convert values between floats and strings.
 
-        JSON has no infinities and no NaN, so the field `odd` contains such values as strings.
+        JSON has no infinities or NaN, so the field `odd` contains them as strings.
         """
         if self.odd:
             for name in _MAYBE_ODD & self.odd.keys():
@@ -209,7 +210,7 @@ _MAYBE_ODD = frozenset({"min", "max", "mean", "last"})
 
 
 class TrialRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The complete record of a trial, without logs, files and results."""
+    """A trial's complete record, without its logs, files and result."""
 
     id: int
     uid: str
@@ -218,7 +219,7 @@ class TrialRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     experiment_id: int
     project: str
     state: TrialState
-    message: str = ""  # why the trial waits, or why it ended
+    message: str = ""  # why the trial is waiting, or why it ended
     created: float = 0.0
     started: float | None = None
     ended: float | None = None
@@ -236,15 +237,15 @@ class TrialRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     provenance: Provenance = Provenance()
     directory: str = ""  # the trial's folder on the server's machine
     labels: tuple[str, ...] = ()
-    auxiliary: bool = False  # stops with the experiment and does not decide its success
-    parent_id: int | None = None  # the trial whose generator function added this trial
+    auxiliary: bool = False  # stops with the experiment and does not affect its success
+    parent_id: int | None = None  # the trial whose generator added this trial
     recipe: Recipe = Recipe()
     asked_to_stop: str = ""  # the reason, if `wl.should_stop` returns True in the trial
     metrics: dict[str, Summary] = {}
     kind: TrialKind = TrialKind.JOB
-    # Trials that wait for this trial and keep the capacity without which it can never start.
+    # Trials that wait for this trial, but occupy the capacity that it needs to start.
     blocked_by: tuple[int, ...] = ()
-    progress: float | None = None  # completed fraction from 0 to 1, if the program reports it
+    progress: float | None = None  # completed fraction, from 0 to 1, if the program reports it
     description: str = ""
     notes: str = ""
 
@@ -255,7 +256,7 @@ class TrialRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     @property
     def job(self) -> Job:
-        """The trial's job, as the controller and the runtimes use it."""
+        """The trial's job, as used by the controller and the runtimes."""
         return Job(
             uid=self.uid,
             trial_id=self.id,
@@ -273,35 +274,35 @@ class CheckpointRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     uid: str
     trial_id: int
     number: int  # counts the trial's checkpoints from 1; the highest number is the newest
-    name: str  # the name of the file or folder that was saved
+    name: str  # the name of the saved file or folder
     is_folder: bool = False
     step: int | None = None
     created: float = 0.0
     role: str = ""  # the role that saved the checkpoint, or the last role to save a shard
     index: int = 0
     attempt: int = 1
-    shards: int = 0  # the number of ranks that saved a shard; 0 without shards
-    manifest: str = ""  # digest of the list of the checkpoint's files
+    shards: int = 0  # the number of ranks that saved a shard; 0 if not sharded
+    manifest: str = ""  # the digest of the list of the checkpoint's files
     files: int = 0
-    size: int = 0  # total bytes of all files
+    size: int = 0  # the total size of all files in bytes
     metadata: dict[str, Any] = {}
-    # The values reported at this step, or else the latest earlier values. NaN and infinities are
-    # strings.
+    # The values as of this step: reported at it, or else the latest earlier values. NaN and
+    # infinities are strings.
     metrics: dict[str, float | str] = {}
-    models: dict[str, int] = {}  # model name -> version, for models that include this checkpoint
+    models: dict[str, int] = {}  # model name -> version, for models with this checkpoint
     continued_by: tuple[int, ...] = ()  # the trials that started from this checkpoint
 
 
-_OF_THE_SYSTEM = "system/"  # prefix of metrics that the machine reports, not the program
+_OF_THE_SYSTEM = "system/"  # prefix for metrics that the machine reports, rather than the program
 
 
 def is_own_metric(name: str) -> bool:
-    """Return True if the program itself reported the metric, and not the machine."""
+    """Return True if the program reported the metric, rather than the machine."""
     return not name.startswith(_OF_THE_SYSTEM)
 
 
 def own_metrics(metrics: Mapping[str, Summary]) -> dict[str, Summary]:
-    """Return the metrics that the program itself reported. Tables show only these by default.
+    """Return the metrics that the program reported. By default, tables show only these.
 
     >>> list(own_metrics({"loss": Summary(count=1), "system/cpu_percent": Summary(count=9)}))
     ['loss']
@@ -342,11 +343,11 @@ class OutputFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     size: int = 0
     modified: float = 0.0
     problem: str = ""  # why the file cannot be downloaded, if the server knows a reason
-    raw: str = ""  # the path as hexadecimal bytes, only if the path is not UTF-8
+    raw: str = ""  # the path as hexadecimal bytes, set only if the path is not UTF-8
 
     @classmethod
     def of(cls, path: bytes, **rest: Any) -> OutputFile:
-        """Create the entry for a file path."""
+        """Create a record for a file's path."""
         try:
             return cls(name=path.decode(), **rest)
         except UnicodeDecodeError:
@@ -359,7 +360,7 @@ class OutputFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ExperimentState(str, Enum):
-    """The state of an experiment, which depends on all trials except auxiliary trials."""
+    """An experiment's state, which depends on all its trials except auxiliary ones."""
 
     EMPTY = "EMPTY"
     RUNNING = "RUNNING"
@@ -369,7 +370,7 @@ class ExperimentState(str, Enum):
 
 
 def experiment_state(states: dict[str, int], *, is_held: bool = False) -> ExperimentState:
-    """Return the state of an experiment that has these numbers of trials in each state.
+    """Return the state of an experiment from its number of trials in each state.
 
     >>> experiment_state({"SUCCEEDED": 3, "FAILED": 1})
     <ExperimentState.FAILED: 'FAILED'>
@@ -394,17 +395,17 @@ class ExperimentRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     name: str
     project: str
     created: float
-    trials: int = 0  # without auxiliary trials
-    states: dict[str, int] = {}  # state -> number of trials, without auxiliary trials
+    trials: int = 0  # excluding auxiliary trials
+    states: dict[str, int] = {}  # state -> number of trials, excluding auxiliary ones
     uid: str = ""
     state: ExperimentState = ExperimentState.EMPTY
-    auxiliary: int = 0  # number of auxiliary trials
+    auxiliary: int = 0  # the number of auxiliary trials
     labels: tuple[str, ...] = ()
     description: str = ""
     notes: str = ""
     config: dict[str, Any] = {}
     links: tuple[Link, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
-    searches: dict[str, dict[str, Any]] = {}  # search name -> its settings
-    priority: int = 0  # the priority of new trials that set no priority
+    searches: dict[str, dict[str, Any]] = {}  # search name -> the search's settings
+    priority: int = 0  # the default priority of new trials
     archived: bool = False

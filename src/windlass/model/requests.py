@@ -1,7 +1,7 @@
-"""Requests and responses of the HTTP API. Records such as `TrialRecord` are in `records`.
+"""Requests and responses in the HTTP API. Records such as `TrialRecord` are in `records`.
 
-Requests and responses that concern one noun are in the file of that noun: `logs`, `metrics`,
-`queue`, `outputs`, `workspaces` and so on.
+Requests and responses about a specific noun are in that noun's file: `logs`, `metrics`, `queue`,
+`outputs`, `workspaces` and so on.
 """
 
 from __future__ import annotations
@@ -25,18 +25,19 @@ from windlass.model.records import (
 API = "/api/v1"
 VERSION_HEADER = "Windlass-Version"
 API_LEVEL_HEADER = "Windlass-Api-Level"
-CHALLENGE_HEADER = "Windlass-Challenge"  # a header of requests for /health
-PROOF_HEADER = "Windlass-Proof"  # a header of the response; `prove` returns its value
+CHALLENGE_HEADER = "Windlass-Challenge"  # a header in requests for /health
+PROOF_HEADER = "Windlass-Proof"  # a header in the response, with the result of `prove`
 
-# The most bytes of a blob (stored content) inside a request. Larger blobs are uploaded first.
+# The maximum size in bytes of a blob (stored content) inside a request. Larger blobs are uploaded
+# first.
 INLINE_LIMIT = 256 * 1024
 
-# In a pack of blobs, this bit of a length marks a blob that is the file list of a snapshot.
+# In a pack of blobs, this bit in a length marks a blob that is a snapshot's file list.
 MANIFEST_FLAG = 1 << 56
 
 TrialKey = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z")]
-# Control characters (also those above ASCII), line separators, and characters that change the text
-# direction.
+# Control characters (including those beyond ASCII), line separators, and characters that change the
+# text direction.
 _CONTROLS = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=rf"^[^{_CONTROLS}]+\Z")]
 
@@ -51,28 +52,28 @@ FileName = Annotated[
 
 
 class Private(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The confidential inputs of a trial.
+    """A trial's confidential inputs.
 
-    The server stores them in a file that only its owner can read, and deletes the file when the
-    trial ends.
+    The server stores them in a file that only its owner can read, and deletes it when the trial
+    ends.
     """
 
-    # The author's environment variables, sent only on the same machine. The server checks the
-    # values for NUL when it accepts the trial, because a pattern here would make decoding slow.
+    # The author's environment variables, sent only within one machine. The server checks the values
+    # for NUL when it accepts the trial, because a pattern here would slow down decoding.
     environ: dict[str, Annotated[str, msgspec.Meta(max_length=1_000_000)]] = {}
     secrets: dict[EnvName, LongText] = {}
-    # The umask and the open-file limit of the author's process.
+    # The umask and open-file limit of the author's process.
     umask: Annotated[int, msgspec.Meta(ge=0, le=0o777)] | None = None
     open_files: Annotated[int, msgspec.Meta(ge=3)] | None = None
 
 
-# A list of trials contains all parameters, so these limits bound the size of a page.
+# A list of trials contains all their parameters, so these limits bound the size of a page.
 LARGEST_PARAM = 64 << 10  # bytes of JSON
 LARGEST_PARAMS = 256 << 10  # bytes of JSON in total
 
 
 class CreateTrial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Request a new trial. A repeated request with the same key creates no second trial.
+    """Request a new trial. Repeating the request with the same key creates no second trial.
 
     `authoring/prepare/draft.py` builds most of these requests.
     """
@@ -95,13 +96,13 @@ class CreateTrial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     kind: TrialKind = TrialKind.JOB
 
 
-MOST_TRIALS = 1000  # trials in one request
+MOST_TRIALS = 1000  # trials per request
 
 
 class CreateTrials(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Request several trials, of which either all or none are created.
+    """Request several trials. Either all or none of them are created.
 
-    The private data, the provenance and the attachments belong to every trial of the list, whose
+    The private data, the provenance and the attachments apply to every trial in the list, whose
     entries have none of their own.
     """
 
@@ -112,7 +113,7 @@ class CreateTrials(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class CreateExperiment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Request a new experiment. A repeated request with the same key creates no second one."""
+    """Request a new experiment. Repeating the request with the same key creates no second one."""
 
     key: TrialKey
     name: Name
@@ -125,7 +126,7 @@ class CreateExperiment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
 
 class ChangeLabels(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Change labels: first replace all labels, then add some, then remove some."""
+    """Change labels: first replace all, then add some, then remove some."""
 
     labels: Labels | msgspec.UnsetType = msgspec.UNSET
     add_labels: Labels = ()
@@ -133,7 +134,7 @@ class ChangeLabels(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class ChangeTrial(ChangeLabels, frozen=True, kw_only=True, omit_defaults=True):
-    """Change labels, the name, the description or the notes. Omitted fields stay unchanged."""
+    """Change the labels, name, description or notes. Omitted fields stay unchanged."""
 
     name: Name | msgspec.UnsetType = msgspec.UNSET
     description: Text | msgspec.UnsetType = msgspec.UNSET
@@ -143,7 +144,7 @@ class ChangeTrial(ChangeLabels, frozen=True, kw_only=True, omit_defaults=True):
 class ChangeExperiment(ChangeTrial, frozen=True, kw_only=True, omit_defaults=True):
     """Change an experiment's metadata. Omitted fields stay unchanged.
 
-    Links and artifacts are added and removed by name, so that concurrent changes of other entries
+    Links and artifacts are added and removed by name, so that concurrent changes to other entries
     are kept.
     """
 
@@ -156,26 +157,24 @@ class ChangeExperiment(ChangeTrial, frozen=True, kw_only=True, omit_defaults=Tru
     remove_links: tuple[Name, ...] = ()
     put_artifacts: dict[FileName, Digest] = {}  # digests of stored blobs
     remove_artifacts: tuple[FileName, ...] = ()
-    # A search that already exists keeps its settings. A request can only add trials to the search.
+    # An existing search keeps its settings. A request can only add trials to it.
     put_searches: dict[Name, dict[str, Any]] = {}
 
 
 class AskToStop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Ask a trial's program to stop. `wl.should_stop` then returns True in the program."""
+    """Ask a trial's program to stop, by making `wl.should_stop` return True in the program."""
 
     reason: Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
 
 
 class Built(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Report that a trial's generator function has finished, and the error if it raised one."""
+    """Report that a trial's generator has finished, with any error that it raised."""
 
     error: ErrorInfo | None = None
 
 
 class StopTrial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Stop a trial. Its processes have `grace` seconds to end after a signal before they are
-    killed.
-    """
+    """Stop a trial. After a signal, its processes have `grace` seconds before they are killed."""
 
     grace: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 10.0
     reason: Annotated[str, msgspec.Meta(max_length=500)] = ""
@@ -183,7 +182,7 @@ class StopTrial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ScaleTrial(msgspec.Struct, frozen=True, kw_only=True):
-    """Change the number of replicas of each role."""
+    """Change the number of replicas per role."""
 
     replicas: Annotated[
         dict[RoleName, Annotated[int, msgspec.Meta(ge=0, le=10_000)]], msgspec.Meta(min_length=1)
@@ -191,49 +190,49 @@ class ScaleTrial(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShellSize(msgspec.Struct, frozen=True, kw_only=True):
-    """The number of rows and columns of a shell's terminal."""
+    """A shell terminal's number of rows and columns."""
 
     rows: Annotated[int, msgspec.Meta(ge=1, le=10_000)]
     columns: Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 
 
 class ShellTaken(msgspec.Struct, frozen=True, kw_only=True):
-    """The number of typed bytes that a shell has accepted, or 0 if the shell reads no input."""
+    """The number of typed bytes that a shell has accepted, or 0 while it reads no input."""
 
     taken: int
 
 
 class TrialPage(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of trials and the cursor of the next page."""
+    """A page of trials, with the cursor for the next page."""
 
     items: tuple[TrialRecord, ...]
     next: str | None = None
-    hint: str = ""  # for an empty list: a requested name that no trial has
+    hint: str = ""  # for an empty list: a name in the query that no trial has
 
 
 class ExperimentPage(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of experiments and the cursor of the next page."""
+    """A page of experiments, with the cursor for the next page."""
 
     items: tuple[ExperimentRecord, ...]
     next: str | None = None
 
 
 class CheckpointPage(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of checkpoints and the cursor of the next page."""
+    """A page of checkpoints, with the cursor for the next page."""
 
     items: tuple[CheckpointRecord, ...]
     next: str | None = None
 
 
 class ChangeCheckpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Change a checkpoint's metadata: put entries, then remove entries. Other entries are kept."""
+    """Change a checkpoint's metadata: first set entries, then remove some. All others are kept."""
 
     put_metadata: dict[Name, Any] = {}
     remove_metadata: tuple[Name, ...] = ()
 
 
 class StreamEnd(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The last event of a trial's event stream. It includes a small result or exception."""
+    """The last event in a trial's event stream, which includes a small result or exception."""
 
     trial: TrialRecord
     result: bytes | None = None
@@ -241,46 +240,44 @@ class StreamEnd(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class BlobsAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The digests of requested blobs that the server does not have."""
+    """The digests of requested blobs that the server lacks."""
 
     missing: tuple[BlobDigest, ...] = ()
 
 
 class SnapshotAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The snapshot's blobs that the server lacks. If none is missing, the snapshot is complete."""
+    """The snapshot's blobs that the server lacks. If there are none, the snapshot is complete."""
 
     tree: Digest
     missing: tuple[Digest, ...] = ()
 
 
-# The most blobs in one request, which is also the most files in a snapshot.
+# The maximum number of blobs per request, and of files in a snapshot.
 MOST_FETCHED = 20_000
 
 
 class FetchBlobs(msgspec.Struct, frozen=True, kw_only=True):
-    """Request several blobs as one pack. Blobs that do not exist are left out."""
+    """Request several blobs as one pack. Missing blobs are left out."""
 
     digests: Annotated[tuple[BlobDigest, ...], msgspec.Meta(min_length=1, max_length=MOST_FETCHED)]
 
 
 class Deleted(msgspec.Struct, frozen=True, kw_only=True):
-    """The ids of the trials that were deleted."""
+    """The ids of the deleted trials."""
 
     trials: tuple[int, ...]
 
 
 class CollectGarbage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Delete data that was unused for `older_than` seconds. A dry run only reports the data."""
+    """Delete data that has been unused for `older_than` seconds. A dry run only reports it."""
 
     older_than: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 3600.0
     dry_run: bool = False
-    set_aside: bool = False  # move the folders of unknown trials into a separate folder
+    set_aside: bool = False  # move the folders of unknown trials to a separate folder
 
 
 class UnknownFolder(msgspec.Struct, frozen=True, kw_only=True):
-    """A trial's folder without a record in the database, for example after an older backup was
-    restored.
-    """
+    """A trial's folder without a database record, such as after restoring an older backup."""
 
     name: str
     bytes: int
@@ -296,25 +293,25 @@ class GarbageReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     ```
     """
 
-    blobs: int = 0  # stored contents that nothing refers to
-    bytes: int = 0  # total size of the deleted contents and folders
+    blobs: int = 0  # stored content that nothing refers to
+    bytes: int = 0  # the total size of the deleted content and folders
     folders: int = 0  # folders of deleted trials
-    kept: int = 0  # contents that are kept
-    young: int = 0  # kept contents that nothing refers to, but that are recent or protected
-    unknown: tuple[UnknownFolder, ...] = ()  # at most 1,000 folders; they are never deleted
+    kept: int = 0  # content that is kept
+    young: int = 0  # kept content that nothing refers to, but that is recent or protected
+    unknown: tuple[UnknownFolder, ...] = ()  # at most 1,000 folders, which are never deleted
     unknown_count: int = 0
-    set_aside: str = ""  # the folder that the unknown folders were moved into
+    set_aside: str = ""  # the folder to which unknown folders were moved
 
 
 class Adopted(msgspec.Struct, frozen=True, kw_only=True):
-    """The response to the request that makes a copied home independent of the original home."""
+    """The response to a request to make a copied home independent of its original."""
 
     original: str
-    unfinished: int  # trials that the next server either continues or records as lost
+    unfinished: int  # trials that the next server will either continue or record as lost
 
 
 class ServerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The information about the server that `windlass server status` shows."""
+    """The information that `windlass server status` shows about a server."""
 
     version: str
     pid: int
@@ -330,8 +327,8 @@ class ServerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cpus_free: float = 0.0
     memory_free: int = 0
     devices_free: int = 0
-    problem: str = ""  # why the server cannot start trials, or only in another way
-    # How often the controller has reconciled jobs, and how long that took: the median and the 99th
+    problem: str = ""  # why the server cannot start trials, or only in a limited way
+    # How often the controller has reconciled jobs, and how long it took: the median and 99th
     # percentile in seconds.
     reconciles: int = 0
     reconcile_p50: float = 0.0
@@ -344,4 +341,4 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     code: str
     message: str
     hint: str | None = None
-    missing: tuple[str, ...] = ()  # with the code "missing_blobs": the blobs to upload first
+    missing: tuple[str, ...] = ()  # for the code "missing_blobs": the blobs to upload first

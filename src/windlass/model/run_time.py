@@ -1,4 +1,4 @@
-"""How long trials ran."""
+"""Computes how long trials ran."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from windlass.model.status import ConditionType
 def seconds_run(record: TrialRecord, now: float | None = None) -> float | None:
     """Return how many seconds a trial has run, or None if this is unknown.
 
-    A running trial counts up to `now`. Time when no replica ran because the trial was suspended
-    does not count.
+    A running trial is measured up to `now`. Time without running replicas while the trial was
+    suspended is not counted.
     """
     end = now if record.ended is None else record.ended
     if record.started is None or end is None:
@@ -26,7 +26,7 @@ def seconds_run(record: TrialRecord, now: float | None = None) -> float | None:
 
 
 def _covered(spans: list[tuple[float, float]]) -> float:
-    """Return the total time that the spans cover. Overlaps count once.
+    """Return the total time covered by the spans. Overlaps count once.
 
     >>> _covered([(0.0, 2.0), (1.0, 3.0), (1.0, 1.5), (10.0, 11.0), (20.0, 19.0)])
     4.0

@@ -1,4 +1,4 @@
-"""The proof that a server knows its token. A client requires it before it sends the token."""
+"""The proof that a server knows its token, which clients require before they send the token."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import hmac
 
 
 def prove(token: str, challenge: str) -> str:
-    """Return the answer to a random challenge. The answer does not reveal any token.
+    """Return the response to a random challenge. It does not reveal the token.
 
     >>> prove("hush", "1") == prove("hush", "1"), prove("hush", "1") == prove("hush", "2")
     (True, False)

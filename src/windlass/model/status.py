@@ -1,4 +1,4 @@
-"""The status of a job: what runtimes report about replicas, and what the engine concludes."""
+"""A job's status: what runtimes report about replicas, and what the engine concludes."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from enum import Enum
 
 import msgspec
 
-# the reason of a replica that was stopped, but whose end could not be confirmed
+# the reason recorded if a replica was stopped but its end could not be confirmed
 GIVEN_UP = "GivenUp"
 
 
 class Phase(str, Enum):
-    """The phase of one attempt of a replica."""
+    """The phase of one of a replica's attempts."""
 
     PENDING = "Pending"
     RUNNING = "Running"
@@ -25,7 +25,7 @@ class Phase(str, Enum):
 
 
 class ReplicaId(msgspec.Struct, frozen=True, order=True):
-    """Identifies an attempt to run a replica, by the role, the index and the attempt number."""
+    """Identifies one attempt of a replica by role, index and attempt number."""
 
     role: str
     index: int
@@ -44,8 +44,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     namespace: str
     name: str
-    image: str = ""  # the image that was requested
-    image_id: str = ""  # the image that ran, with its digest
+    image: str = ""  # the requested image
+    image_id: str = ""  # the image that actually ran, with its digest
     python: str = ""  # "3.12.4"; empty until the program is about to start
     platform: str = ""
     packages: str | None = None  # digest of the list of packages in the image
@@ -57,27 +57,25 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Replica(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One attempt of one replica, as a runtime reports it. If signal N killed it, `exit_code` is
-    128+N.
-    """
+    """One attempt of one replica, as reported by a runtime. For signal N, `exit_code` is 128+N."""
 
     id: ReplicaId
     phase: Phase
     exit_code: int | None = None
     reason: str = ""  # "" | "Signal" | "Lost" | "StartFailed" | "Stopped" | GIVEN_UP | ...
     message: str = ""  # while Pending or Running: the current activity; afterwards: why it ended
-    exception: str = ""  # type and line of the Python exception that ended it, if it is known
+    exception: str = ""  # the type and line of the Python exception that ended it, if known
     started: float | None = None
-    # while alive: when the program ended; the exit code is not reported yet
+    # while alive: when the program ended, before its exit code is reported
     ended: float | None = None
     node: str = ""
     address: str = ""
     deleting: bool = False
-    pod: Pod | None = None  # only in a cluster
+    pod: Pod | None = None  # set only in a cluster
 
 
 class ConditionType(str, Enum):
-    """The type of a condition of a job."""
+    """The type of a job's condition."""
 
     CREATED = "Created"
     QUEUED = "Queued"
@@ -89,7 +87,7 @@ class ConditionType(str, Enum):
 
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True):
-    """A condition of a job, such as Running, with its time and reason."""
+    """A job's condition, such as Running, with its time and reason."""
 
     type: ConditionType
     status: bool
@@ -100,18 +98,18 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplicaHistory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The stored history of a replica. It is still there after a restart of the server."""
+    """A replica's stored history, which survives restarts of the server."""
 
     role: str
     index: int
     attempt: int = 0  # the newest requested attempt; 0 before the first
-    restarts: int = 0  # in total since the job was created
-    # restarts since the last long run; they determine the delay before the next restart
+    restarts: int = 0  # total since the job was created
+    # restarts since the last long run, which determine the delay before the next restart
     delays: int = 0
     not_before: float | None = None  # when the next attempt may start
     last_exit_code: int | None = None
-    last_exception: str = ""  # of the attempt that caused the last restart
-    phase: Phase | None = None  # the last observed phase of `attempt`; None before
+    last_exception: str = ""  # from the attempt that caused the last restart
+    phase: Phase | None = None  # the last observed phase of `attempt`; None before that
 
 
 class JobStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -125,23 +123,23 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     stop_reason: str = ""
     stop_grace: float = 10.0  # seconds between asking the job's processes to stop and killing them
     start_time: float | None = None
-    active_seconds: float = 0.0  # time before the last suspension
+    active_seconds: float = 0.0  # running time before the last suspension
     completion_time: float | None = None
     last_reconcile_time: float | None = None
     # "role-index" -> indices of the replica's accelerators
     devices: dict[str, tuple[int, ...]] = {}
     addresses: dict[str, str] = {}  # "role-index" -> "host:port" where peers reach the replica
-    sizes: dict[str, int] = {}  # role -> replicas that have capacity; set when the job is admitted
-    # role -> replicas at the last common start, for a job whose replicas restart together
+    sizes: dict[str, int] = {}  # role -> replicas with capacity; set when the job is admitted
+    # role -> replicas at the last joint start, if the job's replicas restart together
     started_with: dict[str, int] = {}
-    # The position among queued jobs of the same priority, if the job was moved. Otherwise jobs are
-    # in the order of their ids.
+    # The position among queued jobs of the same priority, if the job was moved. Unmoved jobs are
+    # ordered by id.
     queue_position: tuple[float, tuple[tuple[int, int], ...]] | None = None
-    generation: int = 0  # increases with every change of the spec, so that no change is missed
-    # when a failure was observed, while the engine still waits for the reports of peers
+    generation: int = 0  # increases with every change to the spec, so that none is missed
+    # when a failure was observed, while the engine is still waiting for peers to report
     failing_since: float | None = None
     decisive: ReplicaId | None = None  # the attempt whose end decided the job
-    settled: bool = False  # finished, with no replica left to stop or delete
+    settled: bool = False  # finished, with no replicas left to stop or delete
 
     def condition(self, kind: ConditionType) -> Condition | None:
         """Return the condition of type `kind`, or None if it was never set."""
@@ -151,7 +149,7 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return None
 
     def holds(self, kind: ConditionType) -> bool:
-        """Return True if the job currently has this condition."""
+        """Return True if this condition currently holds for the job."""
         condition = self.condition(kind)
         return condition is not None and condition.status
 
@@ -167,12 +165,12 @@ class EventKind(str, Enum):
     WARNING = "Warning"
 
 
-# The reason of the event "no checkpoint has a value of the `keep_best` metric".
+# The reason of the event that no checkpoint has a value for the `keep_best` metric.
 NOTHING_TO_JUDGE_BY = "NothingToJudgeBy"
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """An event in the life of a job, as text for people."""
+    """An event in a job's life, described for people."""
 
     time: float
     kind: EventKind = EventKind.NORMAL

@@ -1,4 +1,4 @@
-"""Templates. A template is a named set of job fields that other jobs can reuse."""
+"""Templates: named sets of job fields that other jobs can reuse."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TemplateRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class CreateTemplate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Request a new template. A repeated request with the same key creates no second template."""
+    """Request a new template. Repeating the request with the same key creates no second one."""
 
     key: TrialKey
     name: Name
@@ -41,7 +41,7 @@ class ChangeTemplate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class TemplatePage(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of templates and the cursor of the next page."""
+    """A page of templates, with the cursor for the next page."""
 
     items: tuple[TemplateRecord, ...]
     next: str | None = None

@@ -1,7 +1,7 @@
-"""Preparation of msgspec types whose values several threads decode at the same time.
+"""Prepares msgspec types whose values several threads decode at the same time.
 
-msgspec analyses a struct when a program first decodes a value of that type. If two threads start
-this analysis for the same struct at the same time, the process crashes with SIGSEGV.
+msgspec analyses a struct type when one of its values is first decoded. If two threads start this
+analysis for the same type at the same time, the process crashes with SIGSEGV.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def learned(kind: object) -> Any: ...  # a union is not a type
 
 
 def learned(kind: Any) -> Any:
-    """Return `kind` after msgspec has analysed it. Use the result wherever a value is decoded.
+    """Return `kind` after msgspec has analysed it. Pass every type through here before decoding.
 
     >>> class Point(msgspec.Struct):
     ...     x: int

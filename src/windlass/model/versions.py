@@ -1,9 +1,9 @@
-"""The check that a client and a server can work together.
+"""Checks whether a client and a server can work together.
 
-Each side has a version, which people read, and an API level, which is a number. The level rises
-with each change of the HTTP API that breaks older clients or servers, such as a field with a new
-meaning, a newly required field, or a removed route. A change that an older client can ignore, such
-as a new optional field, keeps the level.
+Each side has a version, for people to read, and an API level, which is a number. The level rises
+with each change to the HTTP API that breaks older clients or servers, such as a field with a new
+meaning, a newly required field, or a removed route. A change that older clients can ignore, such as
+a new optional field, does not affect the level.
 """
 
 API_LEVEL = 1
@@ -11,7 +11,7 @@ _OLDER = 2  # how many older API levels a server accepts
 
 
 def oldest_accepted(server: int) -> int:
-    """Return the lowest API level that a server accepts from its clients.
+    """Return the lowest API level that a server accepts from clients.
 
     >>> [oldest_accepted(server) for server in (1, 2, 3, 7)]
     [1, 1, 1, 5]
@@ -29,7 +29,7 @@ def is_accepted(client: int, server: int) -> bool:
 
 
 def read_level(text: str) -> int | None:
-    """Return the API level in a text, or None if the text is not an API level.
+    """Parse an API level, or return None if the text is not one.
 
     >>> read_level("3"), read_level("-1"), read_level("three"), read_level("9" * 100)
     (3, None, None, None)
@@ -38,7 +38,7 @@ def read_level(text: str) -> int | None:
 
 
 def mismatch(client: str, client_level: int | None, server: str, server_level: int | None) -> str:
-    """Return the message that a client and a server cannot work together.
+    """Return the message for a client and a server that cannot work together.
 
     >>> mismatch("0.1.0", 1, "0.4.0", 4)
     'The server is Windlass 0.4.0 (API level 4), this client is Windlass 0.1.0 (API level 1). \

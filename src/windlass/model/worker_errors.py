@@ -1,8 +1,8 @@
-"""Errors of `wl.report` and similar calls that are also Python's built-in errors.
+"""Errors from `wl.report` and similar calls that are also Python's built-in errors.
 
-A program may catch `wl.InvalidArgument`. A program that does not know Windlass may catch
-`TypeError`. Both catch the same error. Each class has the name of its public base class in
-messages. Programs import this module only when an error occurs.
+The same error can be caught as `wl.InvalidArgument` or, by programs that do not know Windlass, as
+`TypeError`. In messages, each class has the name of its public base class. Programs import this
+module only when an error occurs.
 
 >>> error = WrongType("loss: 'low' is not a number.")
 >>> error, isinstance(error, TypeError)
@@ -17,7 +17,7 @@ _kinds: dict[str, type[_Refusal]] = {}
 
 
 class _Refusal(WindlassError):
-    """An error that shows the name of its public base class in tracebacks."""
+    """An error that tracebacks show under the name of its public base class."""
 
     _own = ""
 
@@ -29,7 +29,7 @@ class _Refusal(WindlassError):
         cls.__module__ = public.__module__
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Pickle looks up a class by name, and that name belongs to the public base class.
+        # Pickle looks up a class by name, but this name belongs to the public base class.
         return (_rebuild, (self._own, self.args, dict(self.__dict__)))
 
 
@@ -42,12 +42,12 @@ def _rebuild(own: str, args: tuple[object, ...], state: dict[str, object]) -> Wi
 
 
 class WrongType(_Refusal, InvalidArgument, TypeError):
-    """The function does not accept a value of this type."""
+    """Raised if a function does not accept a value of this type."""
 
 
 class NoSuchFile(_Refusal, NotFound, FileNotFoundError):
-    """The path to read does not exist."""
+    """Raised if the path to read does not exist."""
 
 
 class Changed(_Refusal, Conflict, RuntimeError):
-    """A file was modified while it was read."""
+    """Raised if a file was modified while it was being read."""

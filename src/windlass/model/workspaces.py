@@ -20,7 +20,7 @@ class WorkspaceRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class ProjectRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A project in a workspace. It contains experiments and models."""
+    """A project in a workspace, which contains experiments and models."""
 
     id: int
     name: str
@@ -34,12 +34,12 @@ class ProjectRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     @property
     def place(self) -> str:
-        """The project's full name: `vision`, or `lab/vision` outside the default workspace."""
+        """The project's full name: `vision` in the default workspace, or else `lab/vision`."""
         return join_place(self.workspace, self.name)
 
 
 class CreateWorkspace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Request a new workspace. A repeated request with the same key creates no second one."""
+    """Request a new workspace. Repeating the request with the same key creates no second one."""
 
     key: TrialKey
     name: Name
@@ -48,7 +48,7 @@ class CreateWorkspace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class CreateProject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Request a new project. A repeated request with the same key creates no second project."""
+    """Request a new project. Repeating the request with the same key creates no second one."""
 
     key: TrialKey
     name: Name
@@ -72,14 +72,14 @@ class ChangeProject(ChangeWorkspace, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class WorkspacePage(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of workspaces and the cursor of the next page."""
+    """A page of workspaces, with the cursor for the next page."""
 
     items: tuple[WorkspaceRecord, ...]
     next: str | None = None
 
 
 class ProjectPage(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of projects and the cursor of the next page."""
+    """A page of projects, with the cursor for the next page."""
 
     items: tuple[ProjectRecord, ...]
     next: str | None = None

@@ -1,4 +1,4 @@
-"""Writes cache files. They are readable only by their owner, and it is safe to delete them."""
+"""Writes cache files, which are readable only by their owner and may be deleted at any time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 
 def write_cache(file: str, *pieces: bytes | memoryview) -> None:
-    """Replace a cache file atomically. Errors are ignored, because a cache is optional.
+    """Replace a cache file atomically. Errors are ignored, because the cache is optional.
 
     >>> import tempfile
     >>> file = os.path.join(tempfile.mkdtemp(), "cache", "packages")
@@ -25,7 +25,7 @@ def write_cache(file: str, *pieces: bytes | memoryview) -> None:
         try:
             os.unlink(temporary)
         except OSError:
-            pass  # it was never created
+            pass  # the file was never created
 
 
 def _make_folder(path: str) -> None:

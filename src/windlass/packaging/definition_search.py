@@ -1,7 +1,7 @@
-"""Searches the definition of a function or class in the code that Python keeps for tracebacks.
+"""Finds the definition of a function or class in the code that Python keeps for tracebacks.
 
-This code includes the cells of a notebook, and on newer versions of Python also the lines of an
-interactive session.
+This code includes notebook cells and, on newer Python versions, the lines of an interactive
+session.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
-_LARGEST = 1_000_000  # characters of a source file that is searched
+_LARGEST = 1_000_000  # characters; larger sources are not searched
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _FILE_OF_CODE = re.compile(r'(<code object [^>]*?), file ".*?", line \d+')
 _NAMED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 class Definition(NamedTuple):
-    """The lines of a definition, as Python reads them and without common indentation."""
+    """A definition's lines, as Python reads them, without their common indentation."""
 
     file: str
     line: int
@@ -33,13 +33,13 @@ class Definition(NamedTuple):
 
 
 class DefinitionSearch:
-    """The source files of functions: cells of a notebook, stdin, or files outside the project."""
+    """The sources of functions: notebook cells, stdin, or files outside the project."""
 
     def __init__(self) -> None:
         self._parsed: dict[str, tuple[Sequence[str], Sequence[ast.stmt]] | None] = {}
 
     def find(self, value: Any, codes: Sequence[CodeType]) -> Definition | None:
-        """Return the source of a function or class, or None if it is unknown."""
+        """Return a function's or class's source, or None if it is unknown."""
         if isinstance(value, FunctionType):
             code = value.__code__
             return self._find(code.co_filename, _function_test(code))
@@ -50,7 +50,7 @@ class DefinitionSearch:
         return self._search_cells(value)
 
     def _search_cells(self, value: Any) -> Definition | None:
-        """Find a class without methods in the cells of a notebook. The newest cell wins."""
+        """Find a class without methods in the notebook's cells. The newest cell wins."""
         for file in reversed(list(linecache.cache)):
             if not os.path.exists(file):
                 source = self._find(file, _class_test(value))
@@ -84,9 +84,9 @@ def _parse(file: str) -> tuple[Sequence[str], Sequence[ast.stmt]] | None:
 
 
 def _program_lines(file: str) -> list[str]:
-    """Return the lines of a program that is not a file: of `python -c`, or of a redirected stdin.
+    """Return the lines of a program without a file, from `python -c` or a redirected stdin.
 
-    Returns [] if Python did not keep the program.
+    Return [] if Python did not keep the program.
     """
     if file == "<string>":
         words = sys.orig_argv[1:]
@@ -96,7 +96,7 @@ def _program_lines(file: str) -> list[str]:
     if file != "<stdin>" or sys.argv[:1] not in (["-"], [""]):
         return []
     try:
-        if not os.path.isfile("/dev/stdin"):  # a pipe or a terminal cannot be read again
+        if not os.path.isfile("/dev/stdin"):  # a pipe or terminal cannot be read again
             return []
         text = os.pread(0, _LARGEST + 1, 0).decode()
     except (OSError, UnicodeDecodeError):
@@ -107,7 +107,7 @@ def _program_lines(file: str) -> list[str]:
 def _matching(
     statements: Iterable[ast.stmt], test: Callable[[ast.AST, str], bool]
 ) -> Iterator[ast.AST]:
-    """Yield the definitions that a test accepts, last first, or the statements with a lambda."""
+    """Yield the definitions accepted by a test, last first, or the statements with a lambda."""
     for statement in reversed(list(statements)):
         for node, qualname in _definitions(statement, ""):
             if test(node, qualname):
@@ -115,7 +115,7 @@ def _matching(
 
 
 def _definitions(node: ast.AST, scope: str) -> Iterator[tuple[ast.AST, str]]:
-    """Yield the functions, classes and lambdas in a node with their qualified names."""
+    """Yield the functions, classes and lambdas in a node, with their qualified names."""
     inner = scope
     if isinstance(node, _NAMED):
         yield node, scope + node.name
@@ -128,7 +128,7 @@ def _definitions(node: ast.AST, scope: str) -> Iterator[tuple[ast.AST, str]]:
 
 
 def _function_test(code: CodeType) -> Callable[[ast.AST, str], bool]:
-    """Return a test for the definition of a function, by its name and its first line."""
+    """Return a test for a function's definition, by name and first line."""
 
     def is_it(node: ast.AST, qualname: str) -> bool:
         name = qualname.rpartition(".")[2]
@@ -149,13 +149,13 @@ def _class_test(value: type) -> Callable[[ast.AST, str], bool]:
 
 
 def _range(node: Any) -> tuple[int, int]:
-    """Return the first and the last line of a node, with its decorators."""
+    """Return a node's first and last line, including its decorators."""
     lines = [node.lineno, *(part.lineno for part in getattr(node, "decorator_list", ()))]
     return min(lines), node.end_lineno or node.lineno
 
 
 def bytecode(value: Any, name: str) -> str:
-    """Return the bytecode of a function or class, which is the same for the same source."""
+    """Return a function's or class's bytecode, which is the same for the same source."""
     import dis
 
     text = io.StringIO()

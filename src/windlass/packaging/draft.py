@@ -1,4 +1,4 @@
-"""A draft, which is the request for a new trial together with the files to upload first."""
+"""Drafts: requests for new trials, together with the files to upload first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from windlass.packaging.function_sources import FunctionSource
 from windlass.packaging.large_values import PackedCall
 from windlass.packaging.snapshot import Snapshot
 
-SHORTEST_SECRET = 4  # shorter secrets are not masked, because they would occur everywhere
+SHORTEST_SECRET = 4  # shorter secrets are not masked, because they would match everywhere
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -31,24 +31,24 @@ Program = Call | ProcessCall | ShellCall
 
 @dataclass
 class Draft:
-    """The request for a new trial, with the snapshot and the blobs to upload before the request."""
+    """The request for a new trial, with the snapshot and blobs to upload before it."""
 
     request: CreateTrial
     snapshot: Snapshot | None = None
     blobs: dict[str, bytes] = field(default_factory=dict)
-    large: dict[str, tuple[str, ...]] = field(default_factory=dict)  # large values, by payload
+    large: dict[str, tuple[str, ...]] = field(default_factory=dict)  # large digests, by payload
     retake: Callable[[], Snapshot] | None = None
-    programs: Sequence[Program] = ()  # the unpackaged programs of the roles, in order
+    programs: Sequence[Program] = ()  # the roles' unpackaged programs, in order
     sources: list[FunctionSource] = field(default_factory=list)  # functions without a file
 
     def attach(self, data: bytes) -> str:
-        """Add a blob to upload, and return its digest."""
+        """Add a blob to upload and return its digest."""
         digest = hashlib.sha256(data).hexdigest()
         self.blobs[digest] = data
         return digest
 
     def attach_call(self, call: PackedCall) -> str:
-        """Add a call with its large values and return the digest of the payload."""
+        """Add a call and its large values. Return the payload's digest."""
         digest = self.attach(call.payload)
         if call.large:
             self.blobs.update(call.large)
@@ -57,9 +57,9 @@ class Draft:
 
 
 def mask(value: Any, secrets: Iterable[str]) -> Any:
-    """Replace every secret in a value by `***`, so that the value can be recorded.
+    """Replace every secret in a value with `***`, so that the value can be recorded.
 
-    The longest secrets are replaced first, because they may contain shorter secrets.
+    Longer secrets are replaced first, because they may contain shorter ones.
     """
     hidden = sorted(
         (secret for secret in secrets if len(secret) >= SHORTEST_SECRET), key=len, reverse=True
@@ -82,7 +82,7 @@ def mask(value: Any, secrets: Iterable[str]) -> Any:
 def mask_sources(
     sources: Iterable[FunctionSource], secrets: Iterable[str]
 ) -> tuple[FunctionSource, ...]:
-    """Replace every secret in recorded sources by `***`."""
+    """Replace every secret in recorded sources with `***`."""
     hidden = tuple(secrets)
     return tuple(
         msgspec.structs.replace(

@@ -1,4 +1,4 @@
-"""Implements the option `packages=`. Checks requirements, and fixes their exact versions."""
+"""Implements the option `packages=` by checking requirements and pinning exact versions."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _ADVICE = "write it as pip would: 'numpy', 'numpy==1.26' or 'jax[cuda12]>=0.4,<0
 
 
 def check_requirements(packages: Sequence[str] | str) -> tuple[str, ...]:
-    """Check requirements, and return them without spaces around them.
+    """Check requirements and return them without surrounding spaces.
 
-    `packages` is a list of requirements, or the path of a requirements file that ends in `.txt`.
-    One error reports all problems.
+    `packages` is a list of requirements, or the path of a requirements file ending in `.txt`. One
+    error lists all problems.
 
     >>> check_requirements(["numpy ==1.26", "requests"])
     ('numpy ==1.26', 'requests')
@@ -55,12 +55,12 @@ pip would: 'numpy', 'numpy==1.26' or 'jax[cuda12]>=0.4,<0.5'
 
 
 def requirement_problems(packages: Sequence[object]) -> list[str]:
-    """Return the problems of requirements, with one sentence per problem."""
+    """Return the problems with requirements, one sentence per problem."""
     return [problem for package in packages if (problem := _problem(package))]
 
 
 def read_requirements(path: Path) -> tuple[str, ...]:
-    r"""Return the requirements in a requirements file, without comments and empty lines.
+    r"""Return the requirements in a requirements file, without comments or empty lines.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "requirements.txt"
@@ -79,16 +79,16 @@ def read_requirements(path: Path) -> tuple[str, ...]:
 
 
 def resolve_lock(packages: Sequence[str] | str, python_executable: str, cache_dir: Path) -> str:
-    """Choose exact versions for requirements, and return the text of a requirements file.
+    """Pin exact versions for requirements and return the text of a requirements file.
 
-    uv chooses the versions that suit the given interpreter. The result is cached.
+    uv chooses versions that suit the given interpreter. The result is cached.
     """
     import hashlib
 
     requirements = check_requirements(packages)
     if not requirements:
         return ""
-    # The result depends on these variables. For example, another index may have other versions.
+    # The result depends on these variables. For example, a different index may have other versions.
     settings = sorted(item for item in os.environ.items() if item[0].startswith(("UV_", "PIP_")))
     parts = (sorted(requirements), _interpreter(python_executable), sys.platform, settings)
     key = hashlib.sha256(repr(parts).encode("utf-8", "replace")).hexdigest()[:32]
@@ -145,9 +145,9 @@ def _problem(requirement: object) -> str:
 
 
 def _interpreter(executable: str) -> str:
-    """Return a text that identifies an interpreter.
+    """Return text that identifies an interpreter.
 
-    Two interpreters with the same text need the same versions of packages.
+    Interpreters with the same text need the same package versions.
     """
     if not executable or os.path.realpath(executable) == os.path.realpath(sys.executable):
         return f"{sys.implementation.cache_tag} {os.uname().machine}"
@@ -161,7 +161,7 @@ def _interpreter(executable: str) -> str:
 
 
 def compile_requirements(requirements: Sequence[str], executable: str, *options: str) -> str:
-    """Let uv choose exact versions for requirements, and return its output.
+    """Let uv choose exact versions for requirements and return its output.
 
     The versions suit the Python interpreter `executable`.
     """
@@ -194,7 +194,7 @@ def compile_requirements(requirements: Sequence[str], executable: str, *options:
 
 
 def _explained(requirements: Sequence[str], output: str) -> WindlassError:
-    """Convert the error output of uv to an exception."""
+    """Convert uv's error output to an exception."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", output)
     text = re.sub(r"^[^\w]*(?:error:|hint:)?", "", text, flags=re.MULTILINE)
     message = " ".join(text.split())

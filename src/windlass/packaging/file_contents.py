@@ -1,4 +1,4 @@
-"""Reads new and changed files for a snapshot, and stores their digests in a table."""
+"""Reads new and changed files for a snapshot and stores their digests in a table."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from windlass.packaging.stat_cache import UNTRUSTED, StatTable
 
 _TRIES = 5
 _CHUNK = 1024 * 1024
-# At most this many bytes are kept in memory for the upload.
+# The maximum number of bytes to hold in memory for the upload.
 _HELD_LIMIT = 64_000_000
 _SHOWN = 10
 
 
 class Reader:
-    """Stores the digests of files in a table, and collects the files that could not be read."""
+    """Stores files' digests in a table, and collects the files that could not be read."""
 
     def __init__(self, root: str, *, looked: int, hold: bool) -> None:
         self.held: dict[str, bytes] = {}
@@ -86,8 +86,8 @@ class Reader:
             self._held_size += size
         table.digests[32 * row : 32 * row + 32] = digest
         table.sizes[row] = size
-        # A link to a file outside the tree is read every time. The times of the link do not show
-        # changes of the file.
+        # A link to a file outside the tree is read every time, because the link's times do not
+        # reveal changes to that file.
         is_trusted = is_settled and bool(flags) and size == status.st_size
         self._note(table, row, status, is_trusted)
         return True
@@ -121,7 +121,7 @@ class Reader:
         table.changed[row] = status.st_ctime_ns if is_certain else UNTRUSTED
 
     def _inside(self, path: str, target: str) -> str | None:
-        """Return the target of a link as a relative path, or None if it is outside the tree."""
+        """Return a link's target as a relative path, or None if it is outside the tree."""
         if link_stays_inside(path, target):
             return target
         folder = os.path.dirname(path)
@@ -140,11 +140,11 @@ class Reader:
 def read_file(
     path: str, flags: int, hold: bool
 ) -> tuple[bytes, int, os.stat_result | None, bytes | None]:
-    """Return the sha256, the size and the status of a file, and its bytes if necessary.
+    """Return a file's sha256, size and status, and its bytes if necessary.
 
-    The bytes are returned if `hold` is True. A file that changes while it is read is read again. If
-    it keeps changing, the bytes of the last read are returned, too, so that the upload has the same
-    digest.
+    The bytes are returned if `hold` is True. A file that changes while being read is read again. If
+    it keeps changing, the bytes from the last read are returned as well, so that the upload matches
+    the digest.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile() as file:

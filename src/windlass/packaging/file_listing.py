@@ -1,4 +1,4 @@
-"""Lists the files of a tree, and records the state on which this list depends."""
+"""Lists a tree's files, and records the state that this list depends on."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from windlass.packaging.ignore import (
     find_verdict,
 )
 
-# The walk ends after this many files. The limits of a snapshot then refuse the tree.
+# The walk ends after this many files. The snapshot's limits then reject the tree.
 WALK_LIMIT = 200_000
 
-# Git's index is searched for at most this many ignored paths. For more, a git command is as fast.
+# The maximum number of ignored paths to search git's index for. For more, a git command is as fast.
 IGNORED_LIMIT = 100
 
 _OF_A_HOME = frozenset({"token", "server.lock", "windlass.db"})
@@ -35,13 +35,13 @@ _LOCAL_FILE_SYSTEMS = frozenset(
 )
 
 
-# A listed folder: its path, its mtime, ctime and inode, and a digest of the names in the folder.
-# A tuple is faster than a class, and there may be many folders.
+# A listed folder: its path, mtime, ctime and inode, and a digest of the names in it. A tuple is
+# faster than a class, and there may be many folders.
 Folder = tuple[str, int, int, int, bytes]
 
 
 class FileListing(NamedTuple):
-    """The files of a tree as sorted absolute paths, and the state on which this list depends."""
+    """A tree's files as sorted absolute paths, and the state that this list depends on."""
 
     files: list[str]
     folders: list[Folder]
@@ -49,24 +49,24 @@ class FileListing(NamedTuple):
     git_index: _Print | None = None  # the state of git's index
     tracked_ignored: bytes = b""  # paths that git tracks although they are ignored
     ignored: tuple[str, ...] | None = None  # existing paths that git ignores; None if too many
-    is_all_of_git: bool = False  # True if git can report only these files as dirty
+    is_all_of_git: bool = False  # True if these are the only files that git can report as dirty
 
 
 class _Step(NamedTuple):
-    path: str  # "", or a path that ends in a slash
+    path: str  # "", or a path ending in a slash
     git_scopes: _Scopes
     our_scopes: _Scopes
     ignored: frozenset[str] | None  # paths that git ignores; None if git cannot list them
-    is_ignored: bool  # if True, only paths that a `!` line names are included
+    is_ignored: bool  # if True, only paths named in a `!` line are included
 
 
 def list_tree(
     root: str, *, is_repository: bool, home: str, status: GitStatus | None
 ) -> FileListing:
-    """List the files of a tree without ignored files.
+    """List a tree's files, except ignored ones.
 
-    `home` is the Windlass home, whose files are never part of the list. `status` is a git command
-    that is already running, or None.
+    `home` is the Windlass home, whose files are never listed. `status` is a git command that is
+    already running, or None.
     """
     return _Walk(root, home).run(is_repository, status)
 
@@ -112,10 +112,10 @@ class _Walk:
         names = {entry.name for entry in entries}
         if path and "pyvenv.cfg" in names:
             self._leave_out_environment(path, ignored)
-            return []  # a virtual environment, whatever its name is
+            return []  # a virtual environment, whatever its name
         if path and names >= _OF_A_HOME:
             self._is_all_of_git = False
-            return []  # another home of Windlass, whose token must not be packaged
+            return []  # a different Windlass home, whose token must not be packaged
         self._folders.append(folder)
         if path and ".git" in names and is_repository:
             ignored = self._enter_repository(path, ignored)
@@ -158,7 +158,7 @@ class _Walk:
     def _enter_repository(self, path: str, ignored: frozenset[str] | None) -> frozenset[str] | None:
         """Return the paths that git ignores, including those in a nested repository.
 
-        `ignored` contains the paths of the outer repository. Returns None if git fails.
+        `ignored` contains the paths of the outer repository. Return None if git fails.
         """
         self._is_all_of_git = False
         folder = self._prefix + path.rstrip("/")
@@ -172,8 +172,8 @@ class _Walk:
     def _leave_out_environment(self, path: str, ignored: frozenset[str] | None) -> None:
         """Leave out a virtual environment.
 
-        The method also records whether git may report the files of the environment as new, which
-        depends on the environment's own `.gitignore` file.
+        Also record whether git may report the environment's files as new, which depends on the
+        environment's own `.gitignore` file.
         """
         if ignored is None or path + "pyvenv.cfg" not in ignored:
             self._is_all_of_git = False
@@ -195,12 +195,12 @@ class _Walk:
 
 
 def scan_again(full: str, path: str) -> tuple[list[os.DirEntry[str]], Folder]:
-    """List a folder again, to compare the result with an earlier listing."""
+    """List a folder again, for comparison with an earlier listing."""
     return _scan(full, path)
 
 
 def fingerprint(file: str) -> _Print | None:
-    """Return the size, times and inode of a file, or None if the file does not exist."""
+    """Return a file's size, times and inode, or None if it does not exist."""
     try:
         status = os.stat(file)
     except OSError:
@@ -208,12 +208,11 @@ def fingerprint(file: str) -> _Print | None:
     return (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 
-@functools.lru_cache(maxsize=64)  # a newly mounted file system has another device number
+@functools.lru_cache(maxsize=64)  # a newly mounted file system has a different device number
 def keeps_folder_times(root: str, device: int) -> bool:
-    """Return whether a new file in a folder always changes the times of the folder.
+    """Return whether adding a file to a folder always changes the folder's times.
 
-    POSIX requires this change, and local file systems make it. Some network and FUSE file systems
-    do not.
+    POSIX requires this, and local file systems comply. Some network and FUSE file systems do not.
     """
     if sys.platform == "darwin":
         return any(_device(volume) == device for volume in ("/", "/System/Volumes/Data"))
@@ -241,7 +240,7 @@ def _device(folder: str) -> int | None:
 
 def _scan(full: str, path: str) -> tuple[list[os.DirEntry[str]], Folder]:
     try:
-        # The times are read before the names. A change during the listing is then noticed the next
+        # Read the times before the names, so that a change during the listing is noticed the next
         # time.
         before = os.lstat(full)
         with os.scandir(full) as scan:

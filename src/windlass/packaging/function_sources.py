@@ -1,7 +1,7 @@
-"""Finds the source of functions and classes that a call carries by value.
+"""Finds the sources of functions and classes that a call carries by value.
 
-Such functions come from notebook cells, interactive sessions, stdin or `python -c`. No file of the
-snapshot contains their source, so the snapshot gets one file for each of them.
+Such functions come from notebook cells, interactive sessions, stdin or `python -c`. No file in the
+snapshot contains their sources, so one file is added for each of them.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ _FUNCTIONS = f"{RECORDED}/functions"
 
 
 class FunctionSource(msgspec.Struct, frozen=True, kw_only=True):
-    """The source of a function or class, and where Python finds this source.
+    """A function's or class's source, and where Python finds it.
 
     `file` is the file name in the code object, such as `<stdin>`. `block` contains the lines as
-    Python reads them, from `line` on. Without a source, `text` is the bytecode and `block` is "".
+    Python reads them, starting at `line`. Without a source, `text` is the bytecode and `block` is
+    "".
     """
 
     name: str  # the qualified name, without "<locals>"
@@ -36,14 +37,14 @@ class FunctionSource(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ending(self) -> str:
-        """The ending of the recorded file: `py` for a source, `txt` for bytecode."""
+        """The recorded file's extension: `py` for a source, `txt` for bytecode."""
         return "py" if self.block else "txt"
 
 
 def find_sources(
     values: Iterable[Any], is_recorded: Callable[[str], bool]
 ) -> tuple[FunctionSource, ...]:
-    """Return the sources of functions and classes, without those that `is_recorded` files contain.
+    """Return the sources of functions and classes that are not in a file accepted by `is_recorded`.
 
     >>> find_sources([find_sources], lambda path: True)
     ()
@@ -61,7 +62,7 @@ def find_sources(
 
 
 def source_files(sources: Iterable[FunctionSource]) -> dict[str, bytes]:
-    """Return the files that record these sources in a snapshot, by path.
+    """Return the snapshot files that record these sources, by path.
 
     >>> list(source_files([FunctionSource(name="<lambda>", text="f = lambda: 1", block="f")]))
     ['.windlass-code/functions/lambda.py']
@@ -79,7 +80,7 @@ def source_files(sources: Iterable[FunctionSource]) -> dict[str, bytes]:
 
 
 def dump_lines(sources: Iterable[FunctionSource]) -> bytes:
-    """Pickle the lines that tracebacks of the trial show, or return b"" if there are none."""
+    """Pickle the source lines for the trial's tracebacks, or return b"" if there are none."""
     import pickle
 
     blocks = [(source.file, source.line, source.block) for source in sources if source.block]
@@ -87,9 +88,9 @@ def dump_lines(sources: Iterable[FunctionSource]) -> bytes:
 
 
 def _is_generated(value: Any) -> bool:
-    """Return whether a module such as `dataclasses` generated a method of a class.
+    """Return whether a module such as `dataclasses` generated this method of a class.
 
-    The class shows everything about this method.
+    The class shows everything about such a method.
     """
     name, is_function = str(value.__qualname__), isinstance(value, FunctionType)
     if name.startswith("__create_fn__"):
@@ -99,9 +100,9 @@ def _is_generated(value: Any) -> bool:
 
 
 def _file_of_class(value: Any) -> list[str]:
-    """Return the file of a class's module, if there is one.
+    """Return the file of a class's module, if it has one.
 
-    The code of a class may not name the file. For example, `dataclasses` generates methods.
+    A class's code may not name the file, for example if `dataclasses` generated its methods.
     """
     if not isinstance(value, type):
         return []
@@ -132,7 +133,7 @@ def _search(values: Iterable[tuple[Any, list[CodeType]]]) -> tuple[FunctionSourc
             located.append(source)
     outer = [source for source in located if not any(_contains(o, source) for o in located)]
     names = {source.name for source in outer}
-    # A class comes before its methods, which are part of it.
+    # A class precedes its methods, which are part of it.
     for value in sorted(without, key=lambda value: len(value.__qualname__)):
         name = _plain_name(value)
         if not any(name.startswith(f"{other}.") for other in names):
@@ -151,7 +152,7 @@ def _contains(outer: FunctionSource, inner: FunctionSource) -> bool:
 
 
 def _codes_of(value: Any) -> Iterator[CodeType]:
-    """Yield the code objects of a function, or of a class and its methods."""
+    """Yield a function's code object, or those of a class's methods."""
     if isinstance(value, FunctionType):
         yield value.__code__
         return

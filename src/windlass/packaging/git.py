@@ -1,4 +1,4 @@
-"""Reads the state of a git repository: commit, branch, uncommitted changes and ignored paths."""
+"""Reads a git repository's state: commit, branch, uncommitted changes and ignored paths."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FIELDS = {
     b"2 ": 9,
     b"u ": 10,
     b"? ": 1,
-}  # by kind of record, the number of fields before the path
+}  # number of fields before the path, by kind of record
 
 
 class GitCall:
@@ -53,11 +53,10 @@ class GitCall:
 
 
 class GitStatus:
-    """The state of a git working tree.
+    """A git working tree's state.
 
-    Git runs at most once. `folder` must be the root of a repository. For any other folder, the
-    state is None, so that a repository in a parent folder, such as a home directory, is never
-    scanned.
+    Git runs at most once. `folder` must be a repository's root. For any other folder, the state is
+    None, so that a repository in a parent folder, such as a home directory, is never scanned.
     """
 
     def __init__(self, folder: str) -> None:
@@ -68,7 +67,7 @@ class GitStatus:
         self._keep: Callable[[Git], None] | None = None
 
     def begin(self) -> None:
-        """Start git now, so that it runs while the process does other work."""
+        """Start git now, so that it runs while this process does other work."""
         if self.is_begun:
             return
         self.is_begun = True
@@ -76,15 +75,15 @@ class GitStatus:
             self._call = GitCall(self._folder, _STATUS)
 
     def use_state(self, state: Git) -> None:
-        """Use a state that is already known, so that git need not run."""
+        """Use a known state, so that git need not run."""
         self._state = state
 
     def on_state(self, keep: Callable[[Git], None]) -> None:
-        """Set a callback that receives the state as soon as git has reported it."""
+        """Set a callback that is called with the state as soon as git has reported it."""
         self._keep = keep
 
     def ignored(self) -> set[str] | None:
-        """Return the ignored paths, or None if git fails. Folders have no slash at the end."""
+        """Return the ignored paths, or None if git fails. Folders have no trailing slash."""
         output = self._output()
         if output is None:
             return None
@@ -92,7 +91,7 @@ class GitStatus:
         return {os.fsdecode(record[2:].rstrip(b"/")) for record in records if record[:2] == b"! "}
 
     def state(self) -> Git | None:
-        """Return commit, branch and the dirty flag, or None if git fails."""
+        """Return the commit, branch and dirty flag, or None if git fails."""
         if self._state is None:
             output = self._output()
             if output is None:
@@ -108,16 +107,16 @@ class GitStatus:
 
 
 def tracked_ignored(folder: str) -> GitCall:
-    """Start a git command that lists files which are tracked although they are ignored."""
+    """Start a git command that lists files that are tracked although they are ignored."""
     return GitCall(folder, _TRACKED_IGNORED)
 
 
 def tracks_none_of(folder: str, paths: Sequence[str]) -> bool:
     """Return True only if git tracks no file at or below the given paths.
 
-    The function searches git's index for the bytes of the paths. The result may be False even
-    though git tracks no such file, because the bytes may be part of other names, and because some
-    formats of the index cannot be searched.
+    This searches git's index for the bytes of the paths. The result may be False even if git tracks
+    no such file, because the bytes may be part of other names, and because some index formats
+    cannot be searched.
     """
     try:
         with open(os.path.join(git_directory(folder), "index"), "rb") as file:
@@ -125,8 +124,8 @@ def tracks_none_of(folder: str, paths: Sequence[str]) -> bool:
     except OSError:
         return False
     is_plain = index[:4] == b"DIRC" and index[4:8] in (b"\0\0\0\2", b"\0\0\0\3")
-    # The extension `link` means that entries are in another file. With `sdir`, an entry may be a
-    # whole folder.
+    # The extension `link` means that some entries are in another file. With `sdir`, an entry may be
+    # a whole folder.
     if not is_plain or b"link\0" in index or b"sdir\0" in index:
         return False
     names = map(os.fsencode, paths)
@@ -136,7 +135,7 @@ def tracks_none_of(folder: str, paths: Sequence[str]) -> bool:
 def which_are_ignored(folder: str, paths: Sequence[str]) -> GitCall:
     """Start a git command that reports which of the given untracked paths are ignored.
 
-    Paths are relative to `folder`. Pass only a few paths, because git gets all of them before its
+    Paths are relative to `folder`. Pass only a few, because git receives all of them before its
     output is read.
     """
     stdin = b"".join(os.fsencode(path) + b"\0" for path in paths)
@@ -146,7 +145,7 @@ def which_are_ignored(folder: str, paths: Sequence[str]) -> GitCall:
 def parse_status(output: bytes) -> Git:
     r"""Parse the output of `git status --porcelain=v2 --branch -z --no-renames`.
 
-    Files such as `__pycache__` do not make a tree dirty, because no snapshot contains them.
+    Files such as `__pycache__` do not make a tree dirty, because snapshots never contain them.
 
     >>> parse_status(b"# branch.oid 4b825d\0# branch.head main\0? new.py\0")
     Git(commit='4b825d', branch='main', dirty=True)
@@ -170,7 +169,7 @@ def parse_status(output: bytes) -> Git:
 
 
 def is_never_packaged(path: bytes) -> bool:
-    """Return True if a path is in a folder that no snapshot contains, such as `__pycache__`.
+    """Return True if a path is in a folder that snapshots never contain, such as `__pycache__`.
 
     >>> is_never_packaged(b"a/__pycache__/x"), is_never_packaged(b"a/x.py")
     (True, False)
@@ -202,7 +201,7 @@ def rule_files(folder: str) -> list[str]:
 
 
 def git_settings() -> list[tuple[str, str]]:
-    """Return the environment variables that configure git, or that locate its configuration."""
+    """Return the environment variables that configure git or locate its configuration."""
     variables = ("HOME", "XDG_CONFIG_HOME")
     items = os.environ.items()
     return sorted(
@@ -211,9 +210,9 @@ def git_settings() -> list[tuple[str, str]]:
 
 
 def git_directory(folder: str) -> str:
-    """Return the git directory of a working tree.
+    """Return a working tree's git directory.
 
-    In worktrees and submodules, `.git` is a file that contains the path of this directory.
+    In worktrees and submodules, `.git` is a file that contains this directory's path.
     """
     directory = os.path.join(folder, ".git")
     try:
@@ -236,7 +235,7 @@ def common_directory(directory: str) -> str:
 
 
 def _named_files(folder: str) -> list[str]:
-    """Return git's configuration files, and the files that they include or name."""
+    """Return git's configuration files and the files that they include or refer to."""
     listed = GitCall(folder, ("config", "--list", "--show-origin", "-z")).output() or b""
     fields = os.fsdecode(listed).split("\0")
     files, chosen = [], ""
@@ -258,7 +257,7 @@ def _named_files(folder: str) -> list[str]:
 def _start(folder: str, arguments: Sequence[str], stdin: bytes) -> subprocess.Popen[bytes] | None:
     import subprocess
 
-    # Inside a git hook, these variables point git to another repository.
+    # Inside a git hook, these variables would point git to a different repository.
     inherited = {
         name: value
         for name, value in os.environ.items()
@@ -280,6 +279,6 @@ def _start(folder: str, arguments: Sequence[str], stdin: bytes) -> subprocess.Po
             with process.stdin as pipe:
                 pipe.write(stdin)
         except OSError:
-            pass  # git ended early; its exit code shows the reason
+            pass  # git ended early; its exit code shows why
         process.stdin = None
     return process

@@ -1,4 +1,4 @@
-"""Caches git's status of a working tree, so that git need not run for every snapshot.
+"""Caches a working tree's git status, so that git need not run for every snapshot.
 
 The status depends on HEAD, the index and the files. This module checks that HEAD and the index are
 the same as when git ran. The caller must check that the files are the same as in the cached
@@ -19,7 +19,7 @@ from windlass.packaging.git import common_directory, git_directory
 from windlass.worker.common.file_reads import regular_only
 
 _SYMBOLIC = b"ref: "
-_CHECKSUM = 20  # the length of the checksum at the end of an index
+_CHECKSUM = 20  # the length of the checksum that ends an index
 
 
 class _Kept(msgspec.Struct, array_like=True):
@@ -29,7 +29,7 @@ class _Kept(msgspec.Struct, array_like=True):
 
 
 class GitCache:
-    """The cached git status of one working tree. Create this object before git runs."""
+    """The cached git status of one working tree. Create it before git runs."""
 
     def __init__(self, file: str, folder: str) -> None:
         self._file = file
@@ -49,14 +49,14 @@ class GitCache:
         return kept.git if is_same and self._position else None
 
     def keep(self, generation: bytes, git: Git) -> None:
-        """Store git's status together with the `generation` of the snapshot that it belongs to."""
+        """Store git's status with the `generation` of the snapshot that it belongs to."""
         if self._position:
             kept = _Kept(generation=generation, position=self._position, git=git)
             write_cache(self._file, msgspec.msgpack.encode(kept))
 
 
 def _position(folder: str) -> bytes:
-    """Return bytes that identify the state of HEAD and the index, or b"" if they are unknown."""
+    """Return bytes that identify the state of HEAD and the index, or b"" if unknown."""
     directory = git_directory(folder)
     common = common_directory(directory)
     try:
@@ -72,12 +72,12 @@ def _position(folder: str) -> bytes:
 
 
 def _commit(common: str, name: str) -> bytes | None:
-    """Return bytes that identify the commit of a branch.
+    """Return bytes that identify a branch's commit.
 
-    Returns None if the repository does not store the branch in a plain file.
+    Return None if the repository does not store the branch in a plain file.
     """
     if not name.startswith("refs/heads/") or name.endswith("/.invalid"):
-        return None  # a ref of one worktree, or a reftable placeholder
+        return None  # a ref that belongs to one worktree, or a reftable placeholder
     packed = repr(fingerprint(os.path.join(common, "packed-refs"))).encode()
     try:
         loose = _read(os.path.join(common, name))
@@ -87,9 +87,9 @@ def _commit(common: str, name: str) -> bytes | None:
 
 
 def _checksum(index: str) -> bytes:
-    """Return the checksum at the end of an index.
+    """Return the checksum that ends an index.
 
-    The times of the index are not enough, because their resolution may be too coarse.
+    The index's times do not suffice, because their resolution may be too coarse.
     """
     try:
         with open(index, "rb") as opened:

@@ -1,12 +1,12 @@
 """Parses and applies ignore rules, which decide which files a snapshot leaves out.
 
-`.windlassignore` files contain gitignore patterns and may be in any folder. They take precedence
-over `.gitignore` files. A plain line ignores more paths. A `!` line includes a path that
+`.windlassignore` files contain gitignore patterns, may be in any folder, and take precedence over
+`.gitignore` files. A plain line ignores more paths, and a `!` line includes a path that
 `.gitignore` ignores.
 
-If `.gitignore` ignores a whole folder, the folder is searched only if a `!` line with a `/` names a
-path in it, such as `!data/small.csv` or `!/data/`. A line such as `!*.csv` does not cause a search
-of ignored folders. The paths in `ALWAYS_IGNORED` cannot be included.
+A folder that `.gitignore` ignores as a whole is searched only if a `!` line with a `/` names a path
+in it, such as `!data/small.csv` or `!/data/`. A line such as `!*.csv` does not cause a search of
+ignored folders. The paths in `ALWAYS_IGNORED` cannot be included.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-# The folder of a snapshot with code that is not part of the project. A downloaded snapshot has it.
+# The folder in a snapshot for code that is not part of the project. Downloaded snapshots contain
+# it.
 RECORDED = ".windlass-code"
 ALWAYS_IGNORED = frozenset(
     (
@@ -33,7 +34,7 @@ class Rule(NamedTuple):
     is_negated: bool
     folders_only: bool
     is_anchored: bool  # True to match the path, False to match only the name
-    beginning: tuple[str, ...]  # the folders of the pattern before its first wildcard
+    beginning: tuple[str, ...]  # the pattern's folders before its first wildcard
 
 
 class _Test(NamedTuple):
@@ -44,7 +45,7 @@ class _Test(NamedTuple):
 
 
 class Patterns:
-    """The rules of one ignore file. Paths are relative to the folder of the file.
+    """The rules in one ignore file. Paths are relative to the file's folder.
 
     >>> patterns = Patterns("*.csv\\n!keep.csv\\n/build/\\n")
     >>> [patterns.verdict(path, False) for path in ("a/b.csv", "a/keep.csv", "a.py")]
@@ -61,7 +62,7 @@ class Patterns:
     def verdict(self, path: str, is_folder: bool) -> bool | None:
         """Return whether the rules ignore a path, or None if no rule matches.
 
-        If several rules match, the last rule decides.
+        If several rules match, the last one decides.
         """
         name = path[path.rfind("/") + 1 :]
         for test in self._tests:
@@ -80,7 +81,7 @@ class Patterns:
 
 
 def parse_rules(text: str) -> list[Rule]:
-    r"""Parse the text of an ignore file. Return the rules in the order of the file.
+    r"""Parse an ignore file's text into rules, in the order of the file.
 
     >>> [rule.is_negated for rule in parse_rules("# comment\n\n*.log\n!keep.log\n")]
     [False, True]
@@ -90,7 +91,7 @@ def parse_rules(text: str) -> list[Rule]:
 
 
 def quote_path(path: str) -> str:
-    r"""Convert a path to a line of an ignore file that matches only this path.
+    r"""Convert a path to an ignore-file line that matches only this path.
 
     >>> quote_path("data [old]/a*b ")
     '/data \\[old]/a\\*b\\ '
@@ -213,8 +214,8 @@ def _expression(pattern: str) -> str | None:
 def _bracket(pattern: str, start: int) -> tuple[str, int] | None:
     """Convert a bracket expression such as `[a-z]` to a regular expression.
 
-    `start` is its position in the pattern. Returns the regular expression and the position behind
-    the bracket, or None if the bracket is not closed.
+    `start` is its position in the pattern. Return the regular expression and the position after the
+    bracket, or None if the bracket is not closed.
     """
     i = start + 1
     is_negated = pattern[i : i + 1] in ("!", "^")
@@ -264,15 +265,15 @@ def _class_escape(char: str) -> str:
 
 
 def any_reaches_into(scopes: Iterable[tuple[int, Patterns]], folder: str) -> bool:
-    """Return True if an ignore file has a `!` line that may include a path inside the folder."""
+    """Return True if a `!` line in any ignore file may include a path inside the folder."""
     return any(patterns.reaches_into(folder[skip:]) for skip, patterns in scopes)
 
 
 def find_verdict(scopes: Sequence[tuple[int, Patterns]], path: str, is_folder: bool) -> bool | None:
-    """Return whether several ignore files ignore a path, or None if no rule matches.
+    """Return whether ignore files ignore a path, or None if no rule matches.
 
-    If several files match, the file in the deepest folder decides. Each scope contains the patterns
-    of one file, and the number of characters of a path that precede the file's folder.
+    If several files match, the one in the deepest folder decides. Each scope contains one file's
+    patterns, and the number of characters in a path that precede the file's folder.
     """
     for skip, patterns in reversed(scopes):
         answer = patterns.verdict(path[skip:], is_folder)

@@ -1,4 +1,4 @@
-"""A snapshot of a project together with code that is not part of the project."""
+"""A project's snapshot, combined with code that is not part of the project."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from windlass.packaging.snapshot import Snapshot
 class JoinedSnapshot(Snapshot):
     """A snapshot of a project, of folders outside the project, and of texts without a file.
 
-    `folders` maps a path in the joined tree to the snapshot of a folder. `texts` maps a path in the
-    joined tree to a content.
+    `folders` maps paths in the joined tree to snapshots of folders. `texts` maps paths in the
+    joined tree to contents.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class JoinedSnapshot(Snapshot):
         return self._parts[0].has_file(path)
 
     def read(self, digest: str) -> bytes:
-        """Return the content with this `digest`, which is a file of the tree or the manifest."""
+        """Return the content with this `digest`, either a file in the tree or the manifest."""
         if digest == self.tree:
             return self.manifest
         if digest in self._held:

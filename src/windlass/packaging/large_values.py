@@ -1,6 +1,6 @@
-"""Large values in a pickled call, such as arrays: each is a blob of its own.
+"""Stores large values in a pickled call, such as arrays, as separate blobs.
 
-Calls with the same value then share its blob, which is sent and stored once.
+Calls with the same value then share its blob, which is sent and stored only once.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from windlass.worker.program.call_file import encode_parts
 if TYPE_CHECKING:
     from windlass.worker.program.call_file import Part
 
-LARGE_VALUE = 256 * 1024  # bytes; a value of at least this size is a blob of its own
-_PIECE = 1 << 20  # bytes of a blob with many small values
+LARGE_VALUE = 256 * 1024  # bytes; a value of at least this size becomes a separate blob
+_PIECE = 1 << 20  # bytes per blob with many small values
 _MOST_KEPT = 256 << 20  # bytes
 
 
 class PackedCall(NamedTuple):
-    """A pickled call: the payload, and the large values that are blobs of their own."""
+    """A pickled call: the payload, and large values that are separate blobs."""
 
     payload: bytes
     large: Mapping[str, bytes] = {}  # by digest
 
     @property
     def size(self) -> int:
-        """The size in bytes of everything that a trial loads."""
+        """The size in bytes of everything that a trial has to load."""
         return len(self.payload) + sum(map(len, self.large.values()))
 
 
 class LargeValues:
-    """The most recent large values, to recognize a value without a new hash.
+    """The most recent large values, so that known values need not be hashed again.
 
     >>> values = LargeValues()
     >>> first, again = values.find(b"abc"), values.find(bytes(bytearray(b"abc")))
@@ -47,7 +47,7 @@ class LargeValues:
         self._size = 0
 
     def find(self, data: bytes) -> tuple[str, bytes]:
-        """Return the digest of a value, and the first copy of the value."""
+        """Return a value's digest and the value's first copy."""
         for digest, value in self._recent:
             if value == data:
                 return digest, value
@@ -60,7 +60,7 @@ class LargeValues:
 
 
 class PickleFile:
-    """The file of a pickler. A pickler writes each large value with a call of its own."""
+    """A pickler's file, to which the pickler writes each large value in a call of its own."""
 
     def __init__(self, values: LargeValues) -> None:
         self._values = values
@@ -84,7 +84,7 @@ class PickleFile:
         return PackedCall(encode_parts(self._parts), self._large)
 
     def _end_small(self) -> None:
-        """End a run of small writes. A long run is cut into pieces, which other calls may share."""
+        """End a run of small writes. A long run is cut into pieces that other calls may share."""
         rest = b"".join(self._small)
         self._small = []
         while len(rest) >= LARGE_VALUE:
@@ -100,7 +100,7 @@ class PickleFile:
 
 
 class ByteCounter:
-    """A file that only counts the bytes of a pickle."""
+    """A file that only counts a pickle's bytes."""
 
     def __init__(self) -> None:
         self.size = 0

@@ -1,4 +1,4 @@
-"""The size limits of a snapshot, and the error for a tree that exceeds them."""
+"""A snapshot's size limits, and the error for a tree that exceeds them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHOWN = 8
 def check_limits(prefix: str, paths: Sequence[str], sizes: Sequence[int], total: int) -> None:
     """Raise an error for a tree with more than 200 MB or 20,000 files.
 
-    The error names the largest files and folders. `prefix` is the root with a slash at the end. The
+    The error names the largest files and folders. `prefix` is the root with a trailing slash. The
     paths are absolute.
 
     >>> check_limits("/p/", ["/p/a.py"], [12], 12)
@@ -59,10 +59,10 @@ may have at most 200.0 MB and 20,000 files.
 
 
 def _biggest(paths: Sequence[str], weights: Sequence[int], total: int) -> list[tuple[int, str]]:
-    """Return the largest files and folders of a tree.
+    """Return a tree's largest files and folders.
 
-    If a few entries make up most of a folder, these entries are returned instead of the folder, so
-    that the result is `data/raw/big.bin` rather than `data/`.
+    If a few entries make up most of a folder, they are returned instead of the folder, so that the
+    result is `data/raw/big.bin` rather than `data/`.
     """
     inside: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
     for path, weight in zip(paths, weights, strict=True):
@@ -105,5 +105,5 @@ def _is_lopsided(children: dict[str, int], whole: int) -> bool:
 
 
 def printable(path: str) -> str:
-    """Return a path as text for messages. Invalid bytes and line breaks are replaced."""
+    """Return a path as text for messages, with invalid bytes and line breaks replaced."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace").replace("\n", "?")

@@ -1,6 +1,6 @@
-"""Checks whether the last list of a tree's files is still valid.
+"""Checks whether the last listing of a tree's files is still valid.
 
-The check is much faster than a new list of all files.
+This check is much faster than listing all files again.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from windlass.packaging.stat_cache import UNTRUSTED
 _RULE_FILES = frozenset((".gitignore", ".windlassignore", ".git"))
 _FEW = 100
 
-# In nanoseconds. Kernels take file times from a clock that ticks every few milliseconds. Old file
-# systems round the times to seconds.
+# Nanoseconds. Kernels take file times from a clock that ticks every few milliseconds, and old file
+# systems round them to seconds.
 _TICK = 100_000_000
 _COARSE_TICK = 2_100_000_000
 
 
 def is_recent(modified: int, changed: int, looked: int) -> bool:
-    """Return True if a file changed so recently that another change might keep its times.
+    """Return True if a file changed so recently that a further change might keep its times.
 
-    `looked` is the time, in nanoseconds, when the times were read.
+    `looked` is when the times were read, in nanoseconds.
 
     >>> is_recent(1_000_000_001, 1_000_000_001, looked=1_050_000_000)
     True
@@ -52,7 +52,7 @@ def is_recent(modified: int, changed: int, looked: int) -> bool:
 
 
 def distrust_recent(listing: FileListing, looked: int) -> FileListing:
-    """Mark the entries of a listing that changed recently, so that they are checked again."""
+    """Mark entries in a listing that changed recently, so that they are checked again."""
     return listing._replace(
         folders=[_dated(folder, looked) for folder in listing.folders],
         rules=[
@@ -70,8 +70,8 @@ def distrust_recent(listing: FileListing, looked: int) -> FileListing:
 def forget_folders(listing: FileListing, prefix: str, files: Collection[str]) -> FileListing:
     """Mark the folders of some files in a listing, so that they are checked again.
 
-    These files exist but are not packaged, for example dangling links. Such a file may become valid
-    later although its folder does not change.
+    These files exist but are not packaged, for example dangling links. They may become valid later
+    without any change to their folder.
     """
     if not files:
         return listing
@@ -85,13 +85,13 @@ def forget_folders(listing: FileListing, prefix: str, files: Collection[str]) ->
 
 
 class StillListed(NamedTuple):
-    """The last listing after a first check, which git must still confirm."""
+    """The last listing after a first check, which git has yet to confirm."""
 
     listing: FileListing
     answers: tuple[Callable[[], bool], ...]
     candidates: list[str]  # the absolute paths of new names
     ignored: Callable[[], set[str] | None]
-    cut: int  # the length of the root path, including the slash
+    cut: int  # the root path's length, including the slash
 
     def settle(self) -> tuple[FileListing, list[str]] | None:
         """Return the listing and the new files, or None if the tree must be listed again."""
@@ -113,8 +113,8 @@ def compare_listing(
 ) -> StillListed | None:
     """Compare the last listing with the tree.
 
-    Returns None if the tree must be listed again. `files` are the sorted absolute paths of the
-    listing. If git is necessary, it runs in the background until the caller calls `settle`.
+    Return None if the tree must be listed again. `files` are the listing's sorted absolute paths.
+    If git is necessary, it runs in the background until the caller calls `settle`.
     """
     if not old.folders:
         return None
@@ -130,7 +130,7 @@ def compare_listing(
     index = old.git_index
     if is_repository:
         index = fingerprint(os.path.join(git_directory(root), "index"))
-        # A change of git's index matters only if it concerns files that are tracked but ignored.
+        # A change to git's index matters only if it concerns files that are tracked but ignored.
         if index != old.git_index and not _still_tracks_nothing_ignored(root, old):
             call = tracked_ignored(root)
             answers.append(lambda: (call.output() or b"") == old.tracked_ignored)

@@ -1,6 +1,6 @@
-"""Encodes and parses manifests. A manifest lists the files of a snapshot with their digests.
+"""Encodes and parses manifests, which list a snapshot's files with their digests.
 
-The same files always give the same bytes. Parsing is strict, because the server also reads
+The same files always produce the same bytes. Parsing is strict, because the server also reads
 manifests from clients that it does not trust. These functions are pure, and import only the
 standard library and msgspec.
 """
@@ -28,7 +28,7 @@ _BAD_PART = re.compile(r"(?:\A|/)\.{0,2}(?:/|\Z)")  # an empty part, `.` or `..`
 
 
 class Entry(NamedTuple):
-    """One file in a manifest. `ref` is the sha256 of a file's content, or the target of a link."""
+    """One file in a manifest. `ref` is the sha256 of the file's content, or a link's target."""
 
     path: str
     mode: str  # "f", "x" or "l"
@@ -37,7 +37,7 @@ class Entry(NamedTuple):
 
 
 def encode_manifest(entries: Iterable[Entry]) -> bytes:
-    r"""Encode a manifest. The result does not depend on the order of the entries.
+    r"""Encode a manifest. The order of the entries does not affect the result.
 
     >>> encode_manifest([Entry("b", "l", "a", 0), Entry("a", "f", "00" * 32, 3)])[:40]
     b'{"files":[["a","f","00000000000000000000'
@@ -61,9 +61,10 @@ def encode_sorted(rows: Sequence[tuple[str, str, str, int]]) -> bytes:
 
 
 def encode_entry(entry: Entry) -> bytes:
-    """Encode one entry in the same way as inside a manifest.
+    """Encode one entry as it would appear in a manifest.
 
-    The encoding can be searched in a manifest, because no other part of a manifest looks the same.
+    To find the entry in a manifest, search for its encoding: no other part of a manifest looks the
+    same.
 
     >>> encode_entry(Entry("a b", "l", "c", 0))
     b'["a b","l","c",0]'
@@ -75,7 +76,7 @@ def encode_entry(entry: Entry) -> bytes:
 
 
 def tree_digest(manifest: bytes) -> str:
-    """Return the digest of a tree, which is the sha256 of its manifest.
+    """Return a tree's digest, which is the sha256 of its manifest.
 
     >>> tree_digest(encode_manifest([]))[:12]
     'e5eccfdf0ce5'
@@ -86,9 +87,9 @@ def tree_digest(manifest: bytes) -> str:
 def parse_manifest(
     data: bytes, *, max_files: int = MAX_FILES, max_size: int = MAX_SIZE
 ) -> list[Entry]:
-    """Parse a manifest, or raise ValueError if it is not valid.
+    """Parse a manifest. Raise ValueError if it is invalid.
 
-    A valid manifest contains no path or link that leads outside its tree.
+    A valid manifest contains no paths or links that lead outside its tree.
 
     >>> parse_manifest(b'{"files":[["a/run.sh","l","../b",0]],"version":1}')
     [Entry(path='a/run.sh', mode='l', ref='../b', size=0)]
@@ -116,7 +117,7 @@ def parse_manifest(
 
 def _encode_odd(value: object) -> bytes:
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    # Only lone surrogates cannot be encoded in UTF-8, and JSON writes them as `\udcXX`.
+    # Only lone surrogates cannot be encoded in UTF-8. JSON writes them as `\udcXX`.
     return text.encode("utf-8", "backslashreplace")
 
 
@@ -184,8 +185,8 @@ def _has_file_system_bytes(text: str) -> bool:
 def link_stays_inside(path: str, target: str) -> bool:
     """Return True if a link at `path` points inside the tree, whatever else the tree contains.
 
-    A target with a `..` after a name is refused, because its meaning depends on whether that name
-    is a link.
+    A target with `..` after a name is rejected, because its meaning depends on whether that name is
+    a link.
 
     >>> link_stays_inside("a/b", "../c"), link_stays_inside("a/b", "../../c")
     (True, False)
@@ -203,7 +204,7 @@ def link_stays_inside(path: str, target: str) -> bool:
             if depth < 0:
                 return False
         elif part not in ("", "."):
-            depth = 0  # from here on, a `..` counts as leaving the tree
+            depth = 0  # from here on, `..` counts as leaving the tree
     return True
 
 

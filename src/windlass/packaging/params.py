@@ -1,4 +1,4 @@
-"""Converts the arguments of a call to readable JSON for the record of a trial."""
+"""Converts a call's arguments to readable JSON for the trial's record."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ITEMS = 50
 _TEXT = 200
 _LONG_TEXT = 2000
 _NAMESPACES = ("Namespace", "SimpleNamespace")
-_EXACT = 2**53  # JSON readers lose digits of larger numbers
+_EXACT = 2**53  # JSON readers lose digits of numbers above this
 
 
 def describe_params(arguments: Mapping[str, object]) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def describe_params(arguments: Mapping[str, object]) -> dict[str, Any]:
 
 
 def _summary(value: object) -> str:
-    """Return a short text for a value that is too large for a record."""
+    """Return a short text in place of a value that is too large for a record."""
     if isinstance(value, (list, dict)):
         return f"{type(value).__name__} of {len(value)}"
     return _short(value)
@@ -95,15 +95,15 @@ def _describe_other(value: Any, depth: int) -> Any:
 
 
 def _resolve(value: Any) -> Any:
-    """Convert a configuration of OmegaConf, which Hydra uses, to dicts and lists."""
+    """Convert an OmegaConf configuration, as used by Hydra, to dicts and lists."""
     from omegaconf import OmegaConf
 
     return OmegaConf.to_container(value, resolve=True, enum_to_str=True)
 
 
 def _field_names(kind: type) -> list[str]:
-    """Return the names of the fields of a dataclass, or of a class of a similar library."""
-    # The class itself has these attributes. Importing dataclasses would be slow.
+    """Return the field names of a dataclass, or of a class from a similar library."""
+    # The class itself has these attributes, and importing dataclasses would be slow.
     if hasattr(kind, "__dataclass_fields__"):
         return list(kind.__dataclass_fields__)
     if hasattr(kind, "__attrs_attrs__"):
@@ -117,8 +117,8 @@ def _field_names(kind: type) -> list[str]:
 def _plain_attributes(value: Any, depth: int) -> list[str]:
     """Return the attributes of an object that only carries plain values, or an empty list.
 
-    An `argparse.Namespace` is such an object. An object of a class with its own text representation
-    is not, because that text describes the object better.
+    An `argparse.Namespace` is such an object. An object with a text representation of its own is
+    not, because that text describes it better.
     """
     attributes = getattr(value, "__dict__", None)
     kind = type(value)
@@ -174,5 +174,5 @@ def _large(value: int) -> str:
 def _clean(text: str, limit: int) -> str:
     if len(text) > limit:
         text = text[: limit - 1] + "…"
-    # Not every database can store NUL. The function itself still gets the original text.
+    # Not every database can store NUL. The function itself still receives the original text.
     return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "␀")

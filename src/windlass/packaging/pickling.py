@@ -1,6 +1,6 @@
-"""Pickles a function with its arguments.
+"""Pickles a function and its arguments.
 
-The function is pickled by name if a replica can import it, or else by value.
+A function that a replica can import is pickled by name. Any other is pickled by value.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LARGEST_PAYLOAD = 512 * 1024 * 1024
 _VERSION = 1
 _PROTOCOL = 5  # readable by every Python since 3.8
 _registry = threading.RLock()
-_at_home: dict[str, ModuleType] = {}  # installed modules, which are not checked again
+_at_home: dict[str, ModuleType] = {}  # modules known to be installed, which are not checked again
 
 
 def pack_call(
@@ -39,13 +39,13 @@ def pack_call(
     known: LargeValues | None = None,
     describe: Callable[[Sequence[Any]], bytes] = lambda _: b"",
 ) -> PackedCall:
-    """Pickle a function and its arguments; raise SerializationError naming the part that fails.
+    """Pickle a function and its arguments. Raise a SerializationError that names any failing part.
 
     `describe` gets the functions and classes that are pickled by value. Its result, a pickle or
-    b"", follows the pickle of the call.
+    b"", is appended to the call's pickle.
 
-    Large values, such as arrays, are blobs of their own: calls with the same value share its blob.
-    `known` has the values of earlier calls, which are not hashed again.
+    Large values, such as arrays, become separate blobs, which calls with the same value share.
+    `known` has earlier calls' values, which are not hashed again.
 
     >>> import pickle
     >>> pickle.loads(pack_call(os.path.join, ("a", "b"), {}, Path("/")).payload)["args"]
@@ -65,7 +65,7 @@ def pack_call(
     with _modules_by_value(str(root)):
         try:
             by_value = _dump(call, file)
-        except Exception as error:  # a user's class may raise anything
+        except Exception as error:  # a user's class may raise any error
             raise _explained(fn, call, cloudpickle.dumps, error) from error
     file.write(describe(by_value))
     packed = file.finish()
@@ -81,7 +81,7 @@ def pack_call(
 def find_large_parts(
     fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], root: Path, limit: int
 ) -> list[tuple[str, int]]:
-    """Return the arguments and variables of a call above `limit` bytes, with their sizes."""
+    """Return a call's arguments and variables larger than `limit` bytes, with their sizes."""
     import cloudpickle
 
     name = getattr(fn, "__name__", type(fn).__name__)
@@ -116,7 +116,7 @@ def _dump(call: dict[str, Any], file: PickleFile) -> list[Any]:
 def _pickler_class() -> Any:
     import cloudpickle
 
-    # cloudpickle has no types.
+    # cloudpickle is not typed.
     class ListingPickler(cloudpickle.Pickler):  # type: ignore[misc]
         """Lists the functions and classes that are pickled by value."""
 
@@ -135,7 +135,7 @@ def _pickler_class() -> Any:
 
 
 def pack_arguments(arguments: Mapping[str, Any], root: Path) -> bytes:
-    """Pickle named arguments, with which a rerun replaces arguments of a pickled call.
+    """Pickle named arguments, which replace a pickled call's arguments in a rerun.
 
     >>> import pickle
     >>> pickle.loads(pack_arguments({"lr": 0.1}, Path("/")))
@@ -146,7 +146,7 @@ def pack_arguments(arguments: Mapping[str, Any], root: Path) -> bytes:
     with _modules_by_value(str(root)):
         try:
             packed: bytes = cloudpickle.dumps(dict(arguments), protocol=_PROTOCOL)
-        except Exception as error:  # a user's class may raise anything
+        except Exception as error:  # a user's class may raise any error
             for name, value in arguments.items():
                 if refusal(value, cloudpickle.dumps) is not None:
                     part = find_unpicklable(value, cloudpickle.dumps, f"argument {name!r}")
@@ -162,9 +162,9 @@ def pack_arguments(arguments: Mapping[str, Any], root: Path) -> bytes:
 
 
 def _reference(fn: Callable[..., Any], root: str) -> tuple[str, str] | None:
-    """Return the module and the name to import a function by.
+    """Return the module and name under which a function can be imported.
 
-    Returns None if a replica could not import the function.
+    Return None if a replica cannot import the function.
     """
     module_name = getattr(fn, "__module__", None)
     qualname = getattr(fn, "__qualname__", None)
@@ -180,15 +180,15 @@ def _reference(fn: Callable[..., Any], root: str) -> tuple[str, str] | None:
         value = getattr(value, part, None)
         if value is None:
             return None
-    # The replica unwraps `__wrapped__` once. With any other wrapper, pickle the function by value.
+    # The replica unwraps `__wrapped__` once. Functions with any other wrapper are pickled by value.
     is_it = getattr(value, "__wrapped__", value) is fn
     return (module_name, qualname) if is_it else None
 
 
 def _is_being_imported(module: ModuleType) -> bool:
-    """Return True if the top-level code of a module is still running.
+    """Return True if a module's top-level code is still running.
 
-    In this case, an import in the replica would run the same call again.
+    If so, importing it in the replica would run the same call again.
     """
     return bool(getattr(module.__spec__, "_initializing", False))
 
@@ -199,13 +199,13 @@ def _travels(module: ModuleType, root: str) -> bool:
         return False
     file = getattr(module, "__file__", None)
     if not isinstance(file, str):
-        # A built-in module or a namespace package. Any other module was created at run time.
+        # A built-in module or a namespace package. All other modules here were created at run time.
         return module.__name__ in sys.builtin_module_names or _is_namespace(module, root)
     return _is_ours(module) or _is_known_file(file, root)
 
 
 def _is_found_by_name(module: ModuleType) -> bool:
-    """Return True if an import by name finds this module, and not a different module."""
+    """Return True if an import by name finds this module rather than a different one."""
     from importlib.machinery import PathFinder
 
     file = getattr(module, "__file__", None)
@@ -216,7 +216,7 @@ def _is_found_by_name(module: ModuleType) -> bool:
     if parent and folders is None:
         return False
     spec = PathFinder.find_spec(module.__name__, folders)
-    if spec is None:  # other finders exist for editable installs and zip files
+    if spec is None:  # there are other finders for editable installs and zip files
         return is_installed(file) or _is_ours(module) or "site-packages" in file
     return spec.origin is None or os.path.realpath(spec.origin) == os.path.realpath(file)
 
@@ -238,7 +238,7 @@ def _is_below(file: str, root: str) -> bool:
 
 @contextmanager
 def _modules_by_value(root: str) -> Iterator[None]:
-    """Let cloudpickle pickle a module by value if a replica cannot import this module."""
+    """Let cloudpickle pickle modules by value if a replica cannot import them."""
     import cloudpickle
 
     with _registry:  # cloudpickle has one registry per process
@@ -261,7 +261,7 @@ def _modules_by_value(root: str) -> Iterator[None]:
 
 def _is_astray(name: str, module: object, root: str) -> bool:
     """Return True if a replica cannot import a module by name."""
-    # Some values of sys.modules are not modules, and some raise errors on access.
+    # Some values in sys.modules are not modules, and some raise errors when accessed.
     if type(module) is not ModuleType or name == "__main__" or module.__name__ != name:
         return False
     file = getattr(module, "__file__", None)

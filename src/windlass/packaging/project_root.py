@@ -1,4 +1,4 @@
-"""Finds the root of a project, which is the folder that a snapshot contains."""
+"""Finds a project's root, the folder that a snapshot contains."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _HEAP = 100
 
 
 class Root(msgspec.Struct, frozen=True):
-    """The root of a project, and how it was found.
+    """A project's root, and how it was found.
 
-    A root of the kind `loaded` is too large for a snapshot, such as a home directory. The snapshot
-    then contains only the script, and the modules that were loaded from this folder.
+    A root of the kind `loaded`, such as a home directory, is too large for a snapshot. The snapshot
+    then contains only the script and the modules that were loaded from this folder.
     """
 
     path: Path
@@ -31,17 +31,17 @@ class Root(msgspec.Struct, frozen=True):
 
 
 def find_root(start: Path | None = None, script: Path | None = None) -> Root:
-    """Find the project root for a script, or for an interactive session.
+    """Find the project root for a script or an interactive session.
 
     The root is the nearest parent folder with `.git`, or else with `pyproject.toml`, or else the
-    folder of the script. Without a script, as in a notebook, the search starts at `start`, or else
-    at the working directory. A home directory, `/` and the temporary directory are never a root.
+    script's folder. Without a script, as in a notebook, the search starts at `start`, or else at
+    the working directory. A home directory, `/` and the temporary directory are never roots.
 
     >>> find_root(Path("/")).kind
     'loaded'
     """
     if script is not None and (is_installed(str(script)) or not os.path.exists(script)):
-        script = None  # the script is a program such as pytest, not part of a project
+        script = None  # the script is a tool such as pytest, not part of a project
     if script is not None:
         script = Path(os.path.realpath(script))
         begin = str(script.parent)
@@ -60,18 +60,18 @@ def find_root(start: Path | None = None, script: Path | None = None) -> Root:
 
 
 def explicit_root(folder: Path, script: str | None = None) -> Root:
-    """Return the root for a folder that the user has chosen. The folder may have any size."""
+    """Return the root for a user-selected folder, which may have any size."""
     path = Path(os.path.realpath(folder))
     kind: RootKind = "git" if os.path.exists(path / ".git") else "folder"
     return Root(path, kind, Path(os.path.realpath(script)) if script else None)
 
 
 def loaded_files(root: Root) -> list[str]:
-    """Return the files of a root of the kind `loaded`, as sorted relative paths.
+    """Return the files in a root of the kind `loaded`, as sorted relative paths.
 
-    These are the script, the Python files beside it, and the modules that this process has loaded
-    from the root. The files beside the script are included because another process runs the script,
-    and its imports are not known yet.
+    These are the script, the Python files next to it, and the modules that this process has loaded
+    from the root. The files next to the script are included because the script runs in another
+    process, whose imports are not known yet.
     """
     prefix = os.path.join(str(root.path), "")
     files = _beside(root.script) if root.script is not None else set()
@@ -87,7 +87,7 @@ def loaded_files(root: Root) -> list[str]:
 
 
 def _beside(script: Path) -> set[str]:
-    """Return the script and the Python files beside it, or only the script if there are many."""
+    """Return the script and the Python files next to it, or only the script if there are many."""
     with os.scandir(script.parent) as entries:
         modules = {entry.path for entry in entries if entry.name.endswith(".py")}
     return {str(script)} | (modules if len(modules) <= _HEAP else set())
@@ -100,7 +100,7 @@ def is_installed(file: str) -> bool:
     >>> is_installed(os.__file__), is_installed("/home/user/project/train.py")
     (True, False)
     """
-    # For most paths the text is enough. Only the rest requires access to the file system.
+    # For most paths, the text suffices. Only the remaining ones require access to the file system.
     if file.startswith("/") and _is_below_any(file):
         return True
     path = os.path.abspath(file)
@@ -138,6 +138,7 @@ def _ancestors(folder: str) -> Iterator[str]:
 
 @lru_cache(maxsize=8)
 def _folders_too_large(*own: str) -> frozenset[str]:
-    # The folders that tempfile uses. Its import is slow, and it creates a file to test a folder.
+    # The folders that tempfile uses. Importing tempfile is slow, and it tests folders by creating
+    # files.
     shared = ("/", "/tmp", "/var/tmp", "/usr/tmp", "/home")  # noqa: S108 - never written to
     return frozenset(os.path.realpath(folder) for folder in (*shared, *own))

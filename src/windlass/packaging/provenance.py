@@ -1,4 +1,4 @@
-"""Collects the provenance of a trial: the user, machine, interpreter and code version."""
+"""Collects a trial's provenance: user, machine, interpreter and code version."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from windlass.packaging.git import GitStatus
 from windlass.version import __version__
 
 _ARGV_LIMIT = 200
-_FORM = 1  # the version of the cache's format
+_FORM = 1  # the cache format's version
 
 
 def git_state(root: Path) -> Git | None:
-    """Return the commit, branch and dirty flag of a folder, or None if git fails.
+    """Return a folder's commit, branch and dirty flag, or None if git fails.
 
-    This call waits for git. The following lines run git at the same time as a snapshot:
+    This call waits for git. To run git while a snapshot is taken, write:
 
         status = GitStatus(str(root.path))
         snapshot = take_snapshot(root, cache_dir, status=status)
@@ -29,10 +29,10 @@ def git_state(root: Path) -> Git | None:
 
 
 def installed_packages(cache_dir: Path) -> bytes:
-    """Return the packages of this interpreter, as sorted lines such as `numpy==2.1.0`.
+    """Return this interpreter's packages, as sorted lines such as `numpy==2.1.0`.
 
     A comment marks packages that were not installed from a package index. The result is cached
-    until a folder of packages changes.
+    until a package folder changes.
     """
     import hashlib
 
@@ -45,7 +45,7 @@ def installed_packages(cache_dir: Path) -> bytes:
         if checksum == hashlib.sha256(listed).hexdigest().encode():
             return listed
     except OSError:
-        pass  # no readable cache, so list the packages again
+        pass  # there is no readable cache, so list the packages again
     listed = _list_packages()
     write_cache(file, hashlib.sha256(listed).hexdigest().encode() + b"\n" + listed)
     return listed
@@ -54,7 +54,7 @@ def installed_packages(cache_dir: Path) -> bytes:
 def collect(
     git: Git | None = None, *, packages: str | None = None, files: int = 0, size: int = 0
 ) -> Provenance:
-    """Return the provenance of this process, with the facts about the code that the caller passes.
+    """Return this process's provenance, including facts about the code from the caller.
 
     >>> collect().python == sys.version.split()[0]
     True
@@ -77,7 +77,7 @@ def collect(
 def _package_folders() -> list[tuple[str, int]]:
     folders = [(sys.version, _FORM)]
     for folder in sys.path:
-        # Only folders of installed packages count. The script's own folder changes all the time.
+        # Only folders with installed packages count. The script's own folder changes all the time.
         is_site = os.path.basename(folder) in ("site-packages", "dist-packages")
         is_there = is_site and os.path.isdir(folder)
         folders.append((folder, os.stat(folder).st_mtime_ns if is_there else 0))

@@ -1,4 +1,4 @@
-"""Compares the recorded environment of a trial with the current one, and rebuilds it."""
+"""Compares a trial's recorded environment with the current one, and rebuilds it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Interpreter(NamedTuple):
     def minor(self) -> str:
         """The version without its last number, such as `3.11`.
 
-        Only an interpreter with the same number can unpickle reliably.
+        Only an interpreter with the same minor version can unpickle reliably.
         """
         return ".".join(self.version.split(".")[:2])
 
@@ -62,9 +62,9 @@ class Difference(NamedTuple):
 
 
 def look_at(executable: str, cache_dir: Path) -> Interpreter:
-    """Return the version and packages of an interpreter.
+    """Return an interpreter's version and packages.
 
-    Raises `Unusable` if it is missing or does not run.
+    Raise `Unusable` if the interpreter is missing or does not run.
     """
     if is_this_one(executable):
         return Interpreter(executable, sys.version.split()[0], installed_packages(cache_dir))
@@ -89,7 +89,7 @@ def look_at(executable: str, cache_dir: Path) -> Interpreter:
 
 
 def is_this_one(executable: str) -> bool:
-    """Return True if the path is the interpreter that runs this process.
+    """Return True if a path is the interpreter that runs this process.
 
     An interpreter in a different virtual environment does not count.
     """
@@ -101,7 +101,7 @@ def is_this_one(executable: str) -> bool:
 def difference(before: tuple[str, bytes], now: tuple[str, bytes], lock: bytes = b"") -> Difference:
     r"""Compare two environments by their Python versions and packages.
 
-    Packages that `lock` contains count as equal.
+    Packages in `lock` count as equal.
 
     >>> str(difference(("3.11.4", b"a==1\nb==1\n"), ("3.11.7", b"a==2\nc==1\n")))
     'Python 3.11.4 -> 3.11.7; 3 packages: a 1 -> 2, b 1 is gone, c 1 is new'
@@ -123,13 +123,13 @@ def difference(before: tuple[str, bytes], now: tuple[str, bytes], lock: bytes = 
 class Pin(NamedTuple):
     """One package in a list of installed packages."""
 
-    version: str  # or a URL, if a lock names one
+    version: str  # or a URL, if the lock contains one
     line: str
     is_from_index: bool
 
 
 def read_pins(*lists: bytes) -> dict[str, Pin]:
-    r"""Parse lists of packages. If several lists contain a package, the last list wins.
+    r"""Parse lists of packages. If a package is in several lists, the last list wins.
 
     >>> pins = read_pins(b"Pkg_a==1.0\n", b"pkg-a==2.0\nmine==0.1  # not from an index\n")
     >>> [(name, pin.version, pin.is_from_index) for name, pin in pins.items()]
@@ -144,18 +144,18 @@ def read_pins(*lists: bytes) -> dict[str, Pin]:
 
 
 class Rebuilt(NamedTuple):
-    """A lock that rebuilds a recorded environment, and the packages of the rebuilt environment."""
+    """A lock that rebuilds a recorded environment, and the packages in the result."""
 
     lock: str  # the text of a requirements file
     packages: bytes  # all packages in the rebuilt environment
-    left_out: tuple[str, ...]  # packages that are not in any reachable index
+    left_out: tuple[str, ...]  # packages that no reachable index has
 
 
 def rebuild(recorded: bytes, lock: bytes, base: Interpreter) -> Rebuilt:
-    """Create a lock to rebuild a recorded environment with the interpreter `base`.
+    """Create a lock for rebuilding a recorded environment with the interpreter `base`.
 
     `recorded` lists the packages. `lock` is the trial's own lock, which takes precedence. The new
-    lock leaves out Windlass, and packages that did not come from a package index, because the index
+    lock leaves out Windlass and packages that did not come from a package index, because the index
     may have a different package with the same name.
     """
     now = read_pins(base.packages)
@@ -175,9 +175,9 @@ def rebuild(recorded: bytes, lock: bytes, base: Interpreter) -> Rebuilt:
 
 
 def _not_to_be_had(lines: Sequence[str], executable: str) -> list[str]:
-    """Return the requirements that are missing in the package index.
+    """Return the requirements that the package index lacks.
 
-    uv reports only the first missing requirement. The function therefore splits the list in halves,
+    Because uv reports only the first missing requirement, this function splits the list in halves
     and checks each half.
     """
     from windlass.packaging.environments import compile_requirements

@@ -1,9 +1,9 @@
-"""Takes snapshots of source trees. A snapshot identifies a tree by a digest of its contents.
+"""Takes snapshots of source trees, which are identified by a digest of their contents.
 
-An unchanged tree is not read again. If the times of all folders are unchanged, the names of the
-files come from the last snapshot. If the size, times, inode and mode of a file are unchanged, its
-digest comes from the last snapshot. A file that changed very recently is always read again, because
-another change might leave its times the same. Git does the same.
+Nothing is reread in an unchanged tree. If the times of all folders are unchanged, the file names
+come from the last snapshot. If a file's size, times, inode and mode are unchanged, its digest comes
+from the last snapshot. A file that changed very recently is always reread, as in git, because a
+further change might leave its times the same.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from windlass.packaging.manifest import Entry, encode_entry, tree_digest
 from windlass.packaging.project_root import Root, loaded_files
 from windlass.packaging.stat_cache import LastSnapshot, StatTable
 
-# With more changes, a new manifest is as fast as a patch of the old manifest.
+# With more changes than this, a new manifest is as fast as patching the old one.
 _PATCH_LIMIT = 32
 
 
@@ -43,7 +43,7 @@ class SnapshotChanged(SnapshotError):
 
 
 class Snapshot:
-    """The state of a tree at one moment: its digest, its manifest, and the bytes of its files."""
+    """A tree's state at one moment: its digest, its manifest, and its files' bytes."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Snapshot:
 
     @property
     def manifest(self) -> bytes:
-        """The list of the files. Its sha256 is the digest of the tree."""
+        """The list of files. Its sha256 is the tree's digest."""
         if self._manifest is None:
             self._manifest = self._table.manifest()
         return self._manifest
@@ -83,9 +83,9 @@ class Snapshot:
         return self._table.has(path)
 
     def read(self, digest: str) -> bytes:
-        """Return the content with this `digest`, which is a file of the tree or the manifest.
+        """Return the content with this `digest`, either a file in the tree or the manifest.
 
-        Raises `SnapshotChanged` if the content of the file has changed.
+        Raise `SnapshotChanged` if the file's content has changed.
         """
         if digest == self.tree:
             return self.manifest
@@ -107,7 +107,7 @@ class Snapshot:
         return data
 
     def iter_blobs(self, missing: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-        """Yield the digests in `missing` with their bytes. The manifest comes last."""
+        """Yield the digests in `missing` with their bytes, ending with the manifest."""
         requested = dict.fromkeys(missing)
         for digest in requested:
             if digest != self.tree:
@@ -133,11 +133,10 @@ class Snapshot:
 def take_snapshot(
     root: Root, cache_dir: Path, *, status: GitStatus | None = None, hold: bool = False
 ) -> Snapshot:
-    """Take a snapshot of the files below a root.
+    """Take a snapshot of the files below a root folder.
 
-    `status` is a git command that is already running, and whose result becomes part of the
-    provenance. With `hold`, the bytes of all files stay in memory. This is necessary after
-    `SnapshotChanged`.
+    `status` is a running git command whose result becomes part of the provenance. With `hold`, the
+    bytes of all files stay in memory, which is necessary after `SnapshotChanged`.
 
     >>> import tempfile
     >>> from windlass.packaging.project_root import find_root
@@ -151,7 +150,7 @@ def take_snapshot(
 
 
 class _Taking:
-    """One snapshot while it is being taken."""
+    """A snapshot that is being taken."""
 
     def __init__(self, root: Root, cache_dir: Path, status: GitStatus | None, hold: bool) -> None:
         self._root = root
@@ -160,7 +159,7 @@ class _Taking:
         self._status = status
         self._home = _windlass_home()
         self._looked = time.time_ns()
-        # The listing also depends on git settings in environment variables. These may contain a
+        # The listing also depends on git settings in environment variables. They may contain a
         # password, so only their digest is stored.
         text = repr(git_settings() if root.kind == "git" else ()).encode()
         settings = hashlib.sha256(text).hexdigest()
@@ -207,9 +206,9 @@ class _Taking:
         return Snapshot(self._root.path, tree, table, table.total(), self._reader.held, manifest)
 
     def _from_last(self, before: LastSnapshot) -> _Listed | None:
-        """Find the files with the help of the last listing.
+        """Find the files based on the last listing.
 
-        Returns None if the tree must be listed again.
+        Return None if the tree must be listed again.
         """
         if self._root.kind == "loaded":
             return None
@@ -223,7 +222,7 @@ class _Taking:
         )
         if still is None:
             return None
-        # Git runs in the meantime. If no folder changed, no file was replaced by another file.
+        # Git runs in the meantime. If no folder changed, no file was replaced by another.
         if still.listing.folders is before.listing.folders:
             stale, gone = self._find_written(table)
         else:
@@ -261,18 +260,18 @@ class _Taking:
         return distrust_recent(listing, self._looked)
 
     def _find_written(self, table: StatTable) -> tuple[dict[str, os.stat_result], list[str]]:
-        """Find stale files faster than `_find_stale`, by comparing only one time of each file.
+        """Find stale files faster than `_find_stale`, by comparing only one time per file.
 
-        The kernel sets this time (ctime) at every change to the content or mode of a file, and no
-        program can set it. The caller must check that no file was replaced by another file, because
-        some file systems do not set this time when a file is renamed, and files that were created
-        together may have the same time.
+        The kernel sets this time (ctime) whenever a file's content or mode changes, and no program
+        can set it. The caller must check that no file was replaced by another, because some file
+        systems do not update this time when a file is renamed, and files created together may have
+        the same time.
         """
         stale: dict[str, os.stat_result] = {}
         gone: list[str] = []
         lstat = os.lstat
         try:
-            # Only this loop visits all files on every call, so it must be fast.
+            # This is the only loop that visits all files on every call, so it must be fast.
             changed = array("q", [lstat(path).st_ctime_ns for path in table.paths])
         except OSError:
             return self._find_stale(table)
@@ -318,7 +317,7 @@ class _Taking:
             self._reader.fail(path.removeprefix(self._prefix), error)
 
     def _check_limits(self, table: StatTable, stale: dict[str, os.stat_result]) -> None:
-        """Check the number and the sizes of the files before any file is read."""
+        """Check the number and sizes of files before reading any of them."""
         sizes = table.sizes.tolist()
         for row in table.links:
             sizes[row] = 0
@@ -329,7 +328,7 @@ class _Taking:
 
 
 class _Git:
-    """Provides git's status for a snapshot, and runs git only if its status may have changed."""
+    """Provides a snapshot's git status, and runs git only if the status may have changed."""
 
     def __init__(
         self, status: GitStatus | None, file: str, root: str, before: LastSnapshot | None
@@ -339,7 +338,7 @@ class _Git:
         if status is None:
             return
         # If git started before this moment, its status is not cached, because the next snapshot
-        # detects only changes from now on.
+        # only detects changes from now on.
         self._starts_git_now = not status.is_begun
         self._memory = GitCache(f"{file}.git", root)
         if before is not None:
@@ -366,9 +365,9 @@ _Listed = tuple[StatTable, FileListing, dict[str, os.stat_result], list[str], bo
 
 
 def _patched(before: LastSnapshot, table: StatTable, old_entries: dict[int, Entry]) -> bytes | None:
-    """Build the manifest of a tree with few changes from the last manifest.
+    """Build a slightly changed tree's manifest by patching the last manifest.
 
-    Returns None if the last manifest is missing or does not match.
+    Return None if the last manifest is missing or does not match.
     """
     manifest = before.manifest()
     if manifest is None:

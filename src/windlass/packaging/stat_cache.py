@@ -1,7 +1,7 @@
-"""Caches the last snapshot of a tree, so that unchanged files need not be read again.
+"""Caches a tree's last snapshot, so that unchanged files need not be reread.
 
-Each root has one cache file. The file may be deleted, damaged or written by two processes at any
-time. It is replaced atomically, and checked when it is read. Invalid content is ignored.
+Each root has one cache file, which may be deleted, damaged or written by two processes at any time.
+It is replaced atomically and checked when it is read. Invalid content is ignored.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from windlass.packaging.manifest import EXECUTABLE, FILE, LINK, Entry, encode_so
 from windlass.worker.common.file_reads import regular_only
 
 _MAGIC = b"windlass tree 3\n"
-_HEADER = len(_MAGIC) + 4 + 8  # followed by the checksum and the length of the body
+_HEADER = len(_MAGIC) + 4 + 8  # followed by the body's checksum and length
 
-# This is not a valid file time, so an entry with this time is always read again.
+# This is not a valid file time, so a file with this time is always reread.
 UNTRUSTED = -1
 
 
 class StatTable:
-    """The files of a tree as a table, sorted by path. Each column is an array.
+    """A tree's files as a table, sorted by path. Each column is an array.
 
-    Paths are absolute, because every snapshot checks all files but rarely returns paths.
+    Paths are absolute, because every snapshot checks all files but rarely returns their paths.
     """
 
     __slots__ = (
@@ -52,7 +52,7 @@ class StatTable:
         self.links: dict[int, str] = {}
 
     def entry(self, row: int) -> Entry:
-        """Return the manifest entry of the file in a row."""
+        """Return the manifest entry for the file in a row."""
         path = self.path(row)
         if row in self.links:
             return Entry(path, LINK, self.links[row], 0)
@@ -111,7 +111,7 @@ class StatTable:
         table = StatTable(self.prefix, paths)
         row_by_path = {path: row for row, path in enumerate(self.paths)}
         rows = [row_by_path.get(path, -1) for path in paths]
-        # New files use row -1, the last row, which is the appended row without data.
+        # New files use row -1, which is the appended row without data.
         unknown = StatTable(self.prefix, [""])
         for name in ("modified", "changed", "sizes", "inodes", "modes"):
             column = getattr(self, name) + getattr(unknown, name)
@@ -126,9 +126,9 @@ class StatTable:
         return table
 
     def changed_by(self, added: Collection[str], removed: Collection[str]) -> StatTable:
-        """Add some files to the table, and remove some files.
+        """Add some files to the table and remove others.
 
-        Returns either this table or a new table.
+        Return this table or a new one.
         """
         if not added and not removed:
             return self
@@ -151,7 +151,7 @@ class StatTable:
 
 
 class LastSnapshot(NamedTuple):
-    """The last snapshot of a root, as loaded from the cache."""
+    """A root's last snapshot, as loaded from the cache."""
 
     table: StatTable
     listing: FileListing
@@ -161,9 +161,9 @@ class LastSnapshot(NamedTuple):
     generation: bytes  # a random identifier of this snapshot
 
     def manifest(self) -> bytes | None:
-        """Return the manifest of the last snapshot.
+        """Return the last snapshot's manifest, or None if its cache file was replaced or damaged.
 
-        Returns None if the cache file was replaced or damaged.
+        Return None if the cache file was replaced or damaged.
         """
         try:
             with open(self.file, "rb", opener=regular_only) as file:
@@ -175,7 +175,7 @@ class LastSnapshot(NamedTuple):
         return manifest if hashlib.sha256(manifest).hexdigest() == self.tree else None
 
 
-_Bytes = memoryview  # a memoryview is decoded without a copy
+_Bytes = memoryview  # decoded without a copy
 
 
 class _Stored(msgspec.Struct, array_like=True):
@@ -199,13 +199,13 @@ class _Stored(msgspec.Struct, array_like=True):
 
 
 def cache_file(cache_dir: str, root: str) -> str:
-    """Return the path of the cache file of a root."""
+    """Return the path of a root's cache file."""
     key = hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
     return os.path.join(cache_dir, "trees", key)
 
 
 def load(file: str, root: str, conditions: str) -> LastSnapshot | None:
-    """Load the cached snapshot of a root, or return None if there is no valid cache."""
+    """Load a root's cached snapshot, or return None if there is no valid one."""
     try:
         with open(file, "rb", opener=regular_only) as opened:
             header = opened.read(_HEADER)
@@ -231,7 +231,7 @@ def save(
     manifest: bytes,
     tree: str,
 ) -> bytes:
-    """Store a snapshot in the cache, and return the identifier of the stored snapshot.
+    """Store a snapshot in the cache and return its identifier there.
 
     Errors are ignored.
     """

@@ -1,4 +1,4 @@
-"""Finds the best trial of an experiment, whether or not a search has added it."""
+"""Finds the best trial of an experiment, whether or not a search added it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def best(experiment: Experiment, metric: str | None, mode: str | None) -> Trial[Any]:
-    """Return the succeeded trial with the best value of a metric.
+    """Return the successful trial with the best value of a metric.
 
-    If several trials are equal, the first is returned.
+    If several trials have the same value, return the first.
     """
     metric, mode = _looked_for(experiment.refresh().record, metric, mode)
     best_trial: Trial[Any] | None = None
@@ -49,9 +49,9 @@ def best(experiment: Experiment, metric: str | None, mode: str | None) -> Trial[
 
 
 def _looked_for(record: ExperimentRecord, metric: str | None, mode: str | None) -> tuple[str, str]:
-    """Return the metric and the mode to use.
+    """Return the metric and mode to use.
 
-    If the caller does not pass both, they come from a search of the experiment.
+    Unless the caller passes both, they come from a search in the experiment.
     """
     if mode not in (None, "min", "max"):
         raise InvalidArgument(f'mode is {shown(mode)}; it must be "min" or "max".')
@@ -72,7 +72,7 @@ def _looked_for(record: ExperimentRecord, metric: str | None, mode: str | None) 
 
 
 def _written(metric: str | None, mode: str | None) -> str:
-    """Return a hint that contains the corrected call.
+    """Return a hint with the corrected call.
 
     >>> print(_written("acc", None))
     If lower is better, write exp.best('acc', 'min'). Otherwise, write exp.best('acc', 'max').

@@ -1,7 +1,7 @@
-"""Runs a search. Adds the trials, and stops trials when the policy orders this.
+"""Runs a search: adds trials, and stops them when the policy orders it.
 
-The driver keeps no state that is not recorded. If its process is killed, the next driver finds the
-existing trials and continues the search.
+All of the driver's state is recorded. If its process is killed, the next driver finds the existing
+trials and continues the search.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from windlass.search.launcher import Launcher
     from windlass.search.settings import Settings
 
-_AT_ONCE = 1000  # the number of events to process before the policy decides
+_AT_ONCE = 1000  # the number of events to process before each decision
 
 
 class Driver:
@@ -52,12 +52,12 @@ class Driver:
         self._progress = ProgressTable(self._policy, concurrent)
         self._following = ExperimentEvents(self._transport, experiment.id, metric=settings.metric)
         self._experiment = experiment
-        self._adding: list[tuple[int, dict[str, Any]]] = []  # trials that may or may not exist
+        self._adding: list[tuple[int, dict[str, Any]]] = []  # trials that may or may not exist yet
         self._inbox: queue.SimpleQueue[ExperimentNews | BaseException] = queue.SimpleQueue()
 
     def run(self) -> SearchResult:
-        """Run the search to its end, and return the result."""
-        # The lease keeps the experiment and its auxiliary trials running between two trials.
+        """Run the search to its end and return the result."""
+        # The lease keeps the experiment and its auxiliary trials alive between two trials.
         building = hold(self._transport, self._experiment)
         reader = threading.Thread(target=self._read, name="windlass-search", daemon=True)
         reader.start()
@@ -78,10 +78,10 @@ class Driver:
     # -- the loop -----------------------------------------------------------------------
 
     def _recall(self, live: Live) -> None:
-        """Load all recorded trials, which are the first part of the event stream."""
+        """Load all recorded trials, which make up the first part of the event stream."""
         records, points = [], []
         rounds = 0
-        while rounds < 2:  # the experiment comes before and after its trials
+        while rounds < 2:  # the experiment comes both before and after its trials
             news = self._next(None)
             if isinstance(news, TrialRecord):
                 records.append(news)
@@ -110,7 +110,7 @@ class Driver:
                 raise flaw
 
     def _fill(self) -> None:
-        """Start new trials until the maximum number of concurrent trials is reached."""
+        """Start trials up to the maximum number of concurrent ones."""
         policy = self._policy
         while count := min(policy.to_begin, self._concurrent - len(policy.running)):
             if count < 0:
@@ -121,7 +121,7 @@ class Driver:
             self._adding = []
 
     def _follow(self, live: Live) -> None:
-        """Wait for events, and carry out the orders that follow from them."""
+        """Wait for events and carry out the resulting orders."""
         policy = self._policy
         going = policy.running
         due = policy.next_due(time.monotonic())
@@ -191,11 +191,11 @@ class Driver:
         live.say(*([(line, "")] for line in self._farewell()))
 
     def _unfinished(self) -> list[Trial[Any]]:
-        """Return the unfinished trials of this search, as the server reports them.
+        """Return this search's unfinished trials, as reported by the server.
 
         Ctrl-C may interrupt the program at any line, so the local state may be outdated. If the
-        server has not confirmed a new trial yet, the request is repeated first. A repeated request
-        never creates a second trial.
+        server has yet to confirm a new trial, the request is repeated first, which never creates a
+        second trial.
         """
         if self._adding:
             self._launcher.add(self._adding)
@@ -204,7 +204,7 @@ class Driver:
         return [trial for trial in trials if self._policy.is_mine(trial.record)]
 
     def _stop_all(self, running: list[Trial[Any]]) -> None:
-        """Stop trials, newest first. Their parameters are tried again when the search continues."""
+        """Stop trials, newest first. A resumed search tries their parameters again."""
         for trial in reversed(running):
             trial.stop(reason=INTERRUPTED)
 

@@ -14,9 +14,9 @@ _FIRST_UNREPORTED = 2
 
 
 def hopeless_error(policy: SearchPolicy, transport: Transport) -> WindlassError | None:
-    """Return an error if none of the first trials produced a value, or None.
+    """Return an error if the first trials all ended without a value, or None.
 
-    Trials that ended before the search resumed do not count. The user can therefore fix the program
+    Trials that ended before the search resumed are ignored, so that the user can fix the program
     and continue the search.
     """
     hopeless = (SearchState.FAILED, SearchState.UNREPORTED)
@@ -33,7 +33,7 @@ def hopeless_error(policy: SearchPolicy, transport: Transport) -> WindlassError 
 
 
 def how_to_go_on(experiment_id: int) -> str:
-    """Return the code with which any script can resume a search."""
+    """Return code that resumes a search from any script."""
     return f"wl.get_experiment({experiment_id}).search(...) with the same settings."
 
 

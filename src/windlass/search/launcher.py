@@ -1,4 +1,4 @@
-"""Adds the trials of a search. All trials run the same version of the code."""
+"""Adds a search's trials, all of which run the same version of the code."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from windlass.search.policy import identity
 
 
 class Launcher:
-    """Adds the trials of one search to an experiment.
+    """Adds one search's trials to an experiment.
 
-    The chosen parameters are passed as arguments of the job. In a job group, the name of a
-    parameter begins with the name of its role, as in `"learner.lr"`.
+    The chosen parameters are passed as the job's arguments. In a job group, each parameter's name
+    starts with its role, as in `"learner.lr"`.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Launcher:
         return executable_name(self._job.executable)
 
     def check(self, params: Mapping[str, Any]) -> None:
-        """Raise an error if no trial can run with these parameters."""
+        """Raise an error if these parameters cannot be used in any trial."""
         job, problems = with_arguments(self._job, self._arguments(params))
         if problems:
             raise InvalidArgument.of([text for _, text in problems], where="exp.search")
@@ -66,7 +66,7 @@ class Launcher:
         refuse_unsupported(job)
 
     def package(self) -> None:
-        """Take a snapshot of the code now. All trials that are added later run this code."""
+        """Take a snapshot of the code now, for all trials that are added later."""
         if isinstance(self._job, Job):
             [packaged] = package(self._client, [self._job.executable])
             self._job = replace_fields(self._job, executable=packaged)
@@ -80,9 +80,9 @@ class Launcher:
         self._job = replace_fields(self._job, roles=roles)
 
     def add(self, proposals: Sequence[tuple[int, Mapping[str, Any]]]) -> list[Trial[Any]]:
-        """Add the trials with these numbers and parameters, in one request.
+        """Add trials with the given numbers and parameters, in one request.
 
-        For a number that has a trial, return the existing trial, whatever its parameters are.
+        If a trial with one of the numbers exists, return it, whatever its parameters are.
         """
         wishes = [
             AddOptions(

@@ -1,7 +1,7 @@
-"""The policy of a search, which decides what to try next and which trials to stop.
+"""A search's policy, which decides what to try next and which trials to stop.
 
-The policy does no I/O. Its state depends only on recorded events, so the same events always lead to
-the same state. It does not matter which process runs the search, or how often the process was
+The policy does no I/O. Its state depends only on recorded events, so the same events always produce
+the same state. It does not matter which process runs the search, or how often that process was
 killed.
 """
 
@@ -22,28 +22,28 @@ from windlass.search.study import Study
 INTERRUPTED = "the search was interrupted"
 _PRUNED = re.compile(r"pruned at step (\d+)")
 
-# A trial should stop by itself after a request to stop. A trial that continues to report values
-# ignores the request. A trial that reports nothing may be in the middle of a long step.
+# When asked, a trial should stop by itself. A trial that keeps reporting values ignores the
+# request. A trial that reports nothing may be in the middle of a long step.
 _DEAF_REPORTS, _DEAF_SECONDS = 3, 3.0
 _PATIENCE = 30.0
 
 
 class SearchState(str, Enum):
-    """The state of a trial in a search."""
+    """A trial's state in a search."""
 
     RUNNING = "running"
     COMPLETE = "complete"
     PRUNED = "pruned"
     FAILED = "failed"
-    UNREPORTED = "no value"  # the trial succeeded, but reported no value of the metric
+    UNREPORTED = "no value"  # the trial succeeded without reporting a value of the metric
     STOPPED = "stopped"  # a user stopped the trial
     INTERRUPTED = "interrupted"  # the search was interrupted; its parameters are tried again
 
 
 class Order(NamedTuple):
-    """An order to ask a trial to stop by itself (`is_request`), or else to stop it at once.
+    """An order to stop a trial at once or, if `is_request`, to ask it to stop by itself.
 
-    If `is_request` is True, the trial may still save its state first.
+    A trial that is asked may still save its state first.
     """
 
     trial_id: int
@@ -52,7 +52,7 @@ class Order(NamedTuple):
 
 
 class _Point(NamedTuple):
-    """A value that a replica of a trial has reported."""
+    """A value reported by one of a trial's replicas."""
 
     trial_id: int
     source: tuple[str, int]
@@ -61,7 +61,7 @@ class _Point(NamedTuple):
 
 
 class SearchTrial:
-    """A trial of a search, with its parameters and its current value."""
+    """A trial in a search, with its parameters and current value."""
 
     def __init__(self, number: int, params: dict[str, Any], record: TrialRecord) -> None:
         self.number = number
@@ -69,19 +69,19 @@ class SearchTrial:
         self.record = record
         self.state = SearchState.RUNNING
         self.value: float | None = None  # the last reported value, or the final value
-        self.step: int | None = None  # the training step of `value`
+        self.step: int | None = None  # the training step at which `value` was reported
         self.is_new = True  # False if the trial ended before the search resumed
         self.pruned_at = _pruned_at(record)
-        self.stop_requested_at: float | None = None  # the time of the request to stop
-        self.reports_since_request = 0  # the number of values reported after that request
-        self.is_ended = False  # True if the trial ignored the request and was then stopped
+        self.stop_requested_at: float | None = None  # when the trial was asked to stop
+        self.reports_since_request = 0  # values reported since then
+        self.is_ended = False  # True if the trial was stopped after it ignored the request
         self.source: tuple[str, int] | None = None  # the replica whose values count
 
 
 class SearchPolicy:
-    """The trials of one search, and the orders to stop some of them.
+    """One search's trials, and the orders to stop some of them.
 
-    `value_of` returns the number that a trial's function returned. It is called for succeeded
+    `value_of` returns the number that a trial's function returned. It is called for successful
     trials that reported no value.
     """
 
@@ -94,7 +94,7 @@ class SearchPolicy:
         self.tried: list[SearchTrial] = []  # ordered by number
         self._value_of = value_of
         self._by_id: dict[int, SearchTrial] = {}
-        self._early: dict[int, TrialRecord] = {}  # by number, trials that arrived too early
+        self._early: dict[int, TrialRecord] = {}  # trials that arrived too early, by number
         self._unknown: dict[int, list[_Point]] = {}  # values that arrived before their trial
         self._others: set[int] = set()  # ids of trials outside this search
         self._orders: list[Order] = []
@@ -103,24 +103,24 @@ class SearchPolicy:
 
     @property
     def running(self) -> list[SearchTrial]:
-        """The trials that have not ended yet."""
+        """The trials that have not ended."""
         return [tried for tried in self.tried if tried.state is SearchState.RUNNING]
 
     @property
     def ended(self) -> list[SearchTrial]:
-        """The ended trials. Interrupted trials are left out, because they will be tried again."""
+        """The ended trials, except interrupted ones, which will be tried again."""
         leftover = (SearchState.RUNNING, SearchState.INTERRUPTED)
         return [tried for tried in self.tried if tried.state not in leftover]
 
     @property
     def to_begin(self) -> int:
-        """The number of trials that must still be started."""
+        """The number of trials yet to be started."""
         cut_short = sum(tried.state is SearchState.INTERRUPTED for tried in self.tried)
         return max(self.settings.trials + cut_short - len(self.tried), 0)
 
     @property
     def best(self) -> SearchTrial | None:
-        """The best trial so far. If several are equal, this is the first."""
+        """The best trial so far. Among equals, this is the first."""
         return next(iter(self.ranked()), None)
 
     def ranked(self) -> list[SearchTrial]:
@@ -130,7 +130,7 @@ class SearchPolicy:
         return sorted(done, key=lambda tried: sign * (tried.value or 0.0))
 
     def propose(self) -> dict[str, Any]:
-        """Return the parameters of the next trial."""
+        """Return the next trial's parameters."""
         return self.study.propose()
 
     def propose_several(self, count: int) -> list[dict[str, Any]]:
@@ -138,7 +138,7 @@ class SearchPolicy:
         return self.study.propose_several(count)
 
     def take_orders(self, now: float) -> list[Order]:
-        """Return the new orders to stop trials. The method returns each order only once."""
+        """Return the new orders to stop trials. Each order is returned only once."""
         for tried in self.running:
             if self._is_deaf(tried, now):
                 reason = f"pruned at step {tried.pruned_at}, and did not stop by itself"
@@ -148,7 +148,7 @@ class SearchPolicy:
         return orders
 
     def next_due(self, now: float) -> float | None:
-        """Return the seconds to wait until an order may be due without a new event, or None."""
+        """Return after how many seconds an order may be due without any new event, or None."""
         left = [
             tried.stop_requested_at
             + (_DEAF_SECONDS if tried.reports_since_request >= _DEAF_REPORTS else _PATIENCE)
@@ -161,7 +161,7 @@ class SearchPolicy:
     # -- events ----------------------------------------------------------------------------
 
     def recall(self, records: Iterable[TrialRecord], points: Iterable[Points], now: float) -> None:
-        """Replay all recorded events in the order in which they happened."""
+        """Replay all recorded events in their original order."""
         happened: list[tuple[float, Callable[[], None]]] = []
         by_id = {record.id: record for record in records}
         mine = {number: record for number, record in by_id.items() if self.is_mine(record)}
@@ -184,7 +184,7 @@ class SearchPolicy:
             self._changed(tried.record, now)
 
     def learn(self, news: TrialRecord | Points, now: float) -> None:
-        """Process an event, which is either a changed trial or some reported values."""
+        """Process an event, either a changed trial or reported values."""
         if isinstance(news, Points):
             for point in _split(news):
                 self._reported(point, now)
@@ -196,9 +196,9 @@ class SearchPolicy:
             self._unknown.pop(news.id, None)
 
     def begun(self, record: TrialRecord, now: float) -> None:
-        """Register a trial that was just added.
+        """Register a newly added trial.
 
-        The event stream reports its state later, after its values.
+        Its state arrives in the event stream later, after its values.
         """
         if self.is_mine(record):
             self._begun(record, now)
@@ -240,13 +240,13 @@ class SearchPolicy:
         if tried.stop_requested_at is not None:
             tried.reports_since_request += 1
         if tried.pruned_at is not None and point.step > tried.pruned_at:
-            return  # Optuna must see no values after the step where it stopped the trial
+            return  # Optuna must not see values from after the step where it stopped the trial
         if not self.settings.prunes or not self.study.report(
             tried.number, step=point.step, value=point.value
         ):
             return
         if tried.record.state.is_final or tried.pruned_at is not None:
-            return  # the decision about this trial was made earlier
+            return  # this trial was already decided on earlier
         tried.pruned_at, tried.stop_requested_at = point.step, now
         what = f"{self.settings.metric} {point.value:g}"
         reason = f"pruned at step {point.step}: {what} is not among the best at this step"
@@ -271,7 +271,7 @@ class SearchPolicy:
             self.study.fail(tried.number, again=tried.state is SearchState.INTERRUPTED)
 
     def _judged(self, tried: SearchTrial) -> tuple[SearchState, float | None]:
-        """Return the final state and the final value of an ended trial."""
+        """Return an ended trial's final state and value."""
         record = tried.record
         if record.state is TrialState.STOPPED and record.message == INTERRUPTED:
             return SearchState.INTERRUPTED, tried.value
@@ -299,7 +299,7 @@ class SearchPolicy:
 
 
 def identity(name: str, number: int) -> str:
-    """Return a text that identifies a trial in its experiment.
+    """Return text that identifies a trial in its experiment.
 
     The server never creates two trials with the same identity.
     """

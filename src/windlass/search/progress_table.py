@@ -1,4 +1,4 @@
-"""Shows the progress of a search, as a table in a terminal, or else as one line per trial."""
+"""Shows a search's progress, as a table in a terminal, or else as one line per trial."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _MOST_ROWS = 16
 
 
 class ProgressTable:
-    """The lines that show the progress of a search.
+    """The lines that show a search's progress.
 
-    Another thread draws the lines, so `update` prepares them in advance.
+    `update` prepares the lines in advance, because another thread draws them.
     """
 
     def __init__(self, policy: SearchPolicy, concurrent: int) -> None:
@@ -41,7 +41,7 @@ class ProgressTable:
         self._reported = ended
 
     def update(self) -> None:
-        """Update the table from the current state of the search."""
+        """Update the table from the search's current state."""
         policy = self._policy
         done, whole = len(policy.ended), len(policy.ended) + len(policy.running) + policy.to_begin
         head = [
@@ -71,7 +71,7 @@ class ProgressTable:
             body.append([(f"  {lines[0]}", "dim")])
             body += [[(f"  {line}", "")] for line in lines[1:]]
         self._left = eta_text(policy, self._concurrent)
-        self._head, self._body = head, body  # in one statement, because another thread reads them
+        self._head, self._body = head, body  # in one statement, because another thread reads both
 
     def lines(self) -> list[Line]:
         """Return the current table."""
@@ -80,7 +80,7 @@ class ProgressTable:
         return [[*self._head, (clock, "dim")], *self._body]
 
     def describe_end(self, tried: SearchTrial) -> str:
-        """Return one line about a trial that has ended, for output without a table."""
+        """Return one line about an ended trial, for output without a table."""
         policy = self._policy
         self._reported += tried.state is not SearchState.INTERRUPTED
         params = " ".join(f"{name}={_short(value)}" for name, value in tried.params.items())

@@ -1,4 +1,4 @@
-"""The result of a search, which has the best trial and a table of all trials."""
+"""A search's result, with the best trial and a table of all trials."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from windlass.client.resources.trial.trial import Trial
 
 _TOP = 10
-_ENOUGH = 10  # the number of completed trials that importances require
+_ENOUGH = 10  # the number of completed trials needed for importances
 _FIXED = ("trial", "state", "step", "seconds")
 
 
@@ -44,7 +44,7 @@ class SearchResult:
 
     @property
     def best(self) -> Trial[Any] | None:
-        """The best trial that ran to its end, or None if no trial ran to its end."""
+        """The best trial that ran to its end, or None if none did."""
         from windlass.client.resources.trial.trial import Trial
 
         best = self._policy.best
@@ -52,13 +52,13 @@ class SearchResult:
 
     @property
     def best_params(self) -> dict[str, Any]:
-        """The parameters of the best trial, or `{}` if there is no best trial."""
+        """The best trial's parameters, or `{}` if there is no best trial."""
         best = self._policy.best
         return {} if best is None else dict(best.params)
 
     @property
     def best_value(self) -> float | None:
-        """The value of the best trial, or None if there is no best trial."""
+        """The best trial's value, or None if there is no best trial."""
         best = self._policy.best
         return None if best is None else best.value
 
@@ -66,7 +66,7 @@ class SearchResult:
     def table(self) -> Table:
         """A table with one row per trial.
 
-        The best trials come first, then the trials that were stopped early, then all other trials.
+        The best trials come first, then those that were stopped early, then all others.
 
         ```python
         for row in found.table:
@@ -77,9 +77,9 @@ class SearchResult:
 
     @property
     def importances(self) -> dict[str, float]:
-        """The importance of each parameter, computed with Optuna's PED-ANOVA. The sum is 1.
+        """Each parameter's importance, computed with Optuna's PED-ANOVA. The sum is 1.
 
-        The result is empty until ten trials have run to their end, because fewer trials are not
+        The result is empty until ten trials have run to their end, because fewer are not
         conclusive.
 
         ```python
@@ -107,7 +107,7 @@ class SearchResult:
 
 
 def summary(policy: SearchPolicy) -> list[str]:
-    """Return the lines that are printed when a search ends."""
+    """Return the lines to print when a search ends."""
     many = f"{len(policy.tried)} {'trial' if len(policy.tried) == 1 else 'trials'}"
     how = ", ".join(f"{number} {word}" for word, number in counts(policy).items())
     lines = [f"Search {policy.name!r}: {many}" + (f": {how}." if how else ".")]
@@ -130,14 +130,14 @@ def summary(policy: SearchPolicy) -> list[str]:
 
 
 def importances(policy: SearchPolicy) -> dict[str, float]:
-    """Return the importance of each parameter, or `{}` if too few trials ran to their end."""
+    """Return each parameter's importance, or `{}` if too few trials ran to their end."""
     return policy.study.importances() if len(policy.ranked()) >= _ENOUGH else {}
 
 
 def ordered(policy: SearchPolicy) -> list[SearchTrial]:
-    """Return the trials, best first, then trials that were stopped early, then all others."""
+    """Return the trials: the best first, then those stopped early, then all others."""
     rest = [tried for tried in policy.tried if tried.state is not SearchState.COMPLETE]
-    # Among the trials that were stopped early, a later step is better.
+    # Among trials that were stopped early, a later step is better.
     rest.sort(key=lambda tried: (tried.state is not SearchState.PRUNED, -(tried.step or 0)))
     return [*policy.ranked(), *rest]
 
@@ -163,7 +163,7 @@ def build_search_table(policy: SearchPolicy, trials: list[SearchTrial]) -> Table
 
 
 def counts(policy: SearchPolicy) -> dict[str, int]:
-    """Return the number of trials in each state. Unfinished trials come first."""
+    """Return the number of trials in each state, unfinished ones first."""
     order = [state.value for state in SearchState]
     by_state: dict[str, int] = {}
     for tried in policy.tried:
@@ -174,18 +174,18 @@ def counts(policy: SearchPolicy) -> dict[str, int]:
 
 
 def state_text(tried: SearchTrial) -> str:
-    """Return the state of a trial as text, for example `queued`, `running` or `pruned`."""
+    """Return a trial's state as text, such as `queued`, `running` or `pruned`."""
     goes_on = tried.state is SearchState.RUNNING
     return tried.record.state.value.lower() if goes_on else tried.state.value
 
 
 def metric_text(policy: SearchPolicy, tried: SearchTrial) -> str:
-    """Return the name of the metric and the value of a trial as text."""
+    """Return the metric's name and a trial's value as text."""
     return f"{policy.settings.metric} {_number(tried.value)}"
 
 
 def eta(policy: SearchPolicy, concurrent: int) -> float | None:
-    """Estimate the seconds until the search ends, from the run times of the ended trials."""
+    """Estimate the seconds until the search ends, from the run times of ended trials."""
     took = [seconds for tried in policy.ended if (seconds := seconds_of(tried)) is not None]
     left = policy.to_begin + len(policy.running)
     if not took or not left:
@@ -200,12 +200,12 @@ def eta_text(policy: SearchPolicy, concurrent: int) -> str:
 
 
 def seconds_of(tried: SearchTrial) -> float | None:
-    """Return the run time of a finished trial."""
+    """Return a finished trial's run time."""
     return seconds_run(tried.record)
 
 
 def _passed(tried: SearchTrial) -> float | None:
-    """Return the run time of a trial so far."""
+    """Return a trial's run time so far."""
     seconds = seconds_run(tried.record, time.time())
     if seconds is None or tried.record.ended is not None:
         return seconds

@@ -1,4 +1,4 @@
-"""The settings of a search. They are recorded, and must stay the same when the search resumes."""
+"""A search's settings, which are recorded and must stay the same when the search resumes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     min_steps: int = 1
     reduction: int = 4
     job: str = ""  # the name of the job that the search runs
-    args: Any = None  # the arguments that are the same in every trial
+    args: Any = None  # arguments that are the same in every trial
 
     @property
     def is_min(self) -> bool:
@@ -44,9 +44,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.method == "asha"
 
     def grid(self, number: int) -> dict[str, Any]:
-        """Return the parameters of the trial with this number in a grid search.
+        """Return the parameters of one trial in a grid search.
 
-        The last parameter changes fastest.
+        The last parameter changes fastest as `number` increases.
         """
         chosen: dict[str, Any] = {}
         for name, space in reversed(self.space.items()):
@@ -60,10 +60,10 @@ def check_settings(
     *, space: dict[str, Space], metric: object, mode: object, method: object, trials: object,
     seed: object, min_steps: object, reduction: object,
 ) -> int | None:  # fmt: skip
-    """Check the settings of a search, and return the number of trials.
+    """Check a search's settings and return the number of trials.
 
-    One error reports all invalid settings. The result is None if neither `trials` nor the size of a
-    grid sets the number.
+    One error lists all invalid settings. The result is None if neither `trials` nor a grid's size
+    determines the number.
     """
     problems = []
     if not isinstance(metric, str) or not metric:
@@ -90,7 +90,7 @@ def check_settings(
 def grid_size(space: Mapping[str, Space], problems: list[str]) -> int | None:
     """Return the number of combinations in a grid search.
 
-    A parameter with infinitely many values is added to `problems`.
+    Parameters with infinitely many values are reported in `problems`.
     """
     sizes = []
     for name, axis in space.items():
@@ -118,8 +118,8 @@ def check_same(
 ) -> Settings:
     """Return the settings to resume a search with.
 
-    Raises Conflict if the requested settings differ from the recorded settings. The number of
-    trials may differ. If the user passed no seed, the recorded seed is used.
+    If the requested settings differ from the recorded ones, raise Conflict. The number of trials
+    may differ. If the user passed no seed, the recorded one is used.
     """
     free = ("trials",) if is_seeded else ("trials", "seed")
     before, now = _flat(recorded, free), _flat(msgspec.to_builtins(requested), free)
@@ -135,19 +135,19 @@ def check_same(
             hint='Use another name, name="...", or continue with the recorded settings.',
         )  # fmt: skip
     settings = msgspec.convert(dict(recorded), learned(Settings))
-    # Take the space from the request, because options may be tuples, which JSON does not have.
+    # Use the requested space, because its options may be tuples, which JSON lacks.
     return msgspec.structs.replace(settings, space=requested.space, trials=requested.trials)
 
 
 def _flat(settings: Mapping[str, Any], free: Sequence[str]) -> dict[str, Any]:
-    """Return the settings that must not change. Each parameter of the search space is one entry."""
+    """Return the settings that must not change, with one entry per search space parameter."""
     plain = {key: value for key, value in settings.items() if key not in (*free, "space")}
     spaces = {f"space[{name!r}]": value for name, value in settings.get("space", {}).items()}
     return {**spaces, **plain}
 
 
 def _setting_text(value: Any) -> str:
-    """Return a setting as text, in the form in which the user wrote it."""
+    """Return a setting as text, in the form that the user wrote."""
     if value is None:
         return "not given"
     if isinstance(value, dict) and value.get("type") in ("uniform", "randint", "choice"):

@@ -1,4 +1,4 @@
-"""Search spaces, which describe the possible values of a parameter.
+"""Search spaces, which describe a parameter's possible values.
 
 Spaces are plain values that are checked when they are created.
 """
@@ -18,7 +18,7 @@ _MOST_OPTIONS = 10_000
 
 
 class Uniform(msgspec.Struct, frozen=True, tag="uniform", omit_defaults=True):
-    """A range of numbers that includes both ends. Created by `wl.uniform` and `wl.loguniform`."""
+    """A range of numbers, including both ends. Created by `wl.uniform` and `wl.loguniform`."""
 
     low: float
     high: float
@@ -27,12 +27,12 @@ class Uniform(msgspec.Struct, frozen=True, tag="uniform", omit_defaults=True):
 
     @property
     def example(self) -> Any:
-        """One value of this space."""
+        """A value from this space."""
         return self.low
 
     @property
     def values(self) -> list[Any] | None:
-        """All values of this space in order, or None if there are infinitely many."""
+        """All values in this space in order, or None if there are infinitely many."""
         if self.step is None:
             return None
         low, high, step = (Decimal(str(number)) for number in (self.low, self.high, self.step))
@@ -46,7 +46,7 @@ class Uniform(msgspec.Struct, frozen=True, tag="uniform", omit_defaults=True):
 
 
 class Randint(msgspec.Struct, frozen=True, tag="randint", omit_defaults=True):
-    """A range of integers that includes both ends. Created by `wl.randint`."""
+    """A range of integers, including both ends. Created by `wl.randint`."""
 
     low: int
     high: int
@@ -55,12 +55,12 @@ class Randint(msgspec.Struct, frozen=True, tag="randint", omit_defaults=True):
 
     @property
     def example(self) -> Any:
-        """One value of this space."""
+        """A value from this space."""
         return self.low
 
     @property
     def values(self) -> list[Any] | None:
-        """All values of this space in order."""
+        """All values in this space, in order."""
         return list(range(self.low, self.high + 1, self.step))
 
     def __repr__(self) -> str:
@@ -75,12 +75,12 @@ class Choice(msgspec.Struct, frozen=True, tag="choice", omit_defaults=True):
 
     @property
     def example(self) -> Any:
-        """One value of this space."""
+        """A value from this space."""
         return self.options[0]
 
     @property
     def values(self) -> list[Any] | None:
-        """All values of this space in order."""
+        """All values in this space, in order."""
         return list(self.options)
 
     def __repr__(self) -> str:
@@ -131,7 +131,7 @@ def loguniform(low: SupportsFloat, high: SupportsFloat) -> Uniform:
 def randint(
     low: SupportsIndex, high: SupportsIndex, *, step: SupportsIndex = 1, log: bool = False
 ) -> Randint:
-    """Choose an integer from `low` to `high`. Both ends are possible.
+    """Choose an integer from `low` to `high`, including both.
 
     With `log`, the integer is chosen on a logarithmic scale.
 
@@ -156,7 +156,7 @@ def randint(
 def choice(*options: Any) -> Choice:
     """Choose one of the options, which may also be passed as one list.
 
-    An option is a text, a number, a boolean, None, or a list or mapping of such values.
+    An option is a text, number, boolean, None, or a list or mapping of such values.
 
     >>> choice("adam", "sgd")
     choice('adam', 'sgd')
@@ -184,7 +184,7 @@ def choice(*options: Any) -> Choice:
 
 
 def flatten(space: Mapping[str, Any]) -> dict[str, Space]:
-    """Return the spaces by name. The name of a nested space contains dots.
+    """Return the spaces by name. Names in nested mappings are joined with dots.
 
     >>> flatten({"lr": uniform(0, 1), "net": {"layers": choice(2, 4)}})
     {'lr': uniform(0, 1), 'net.layers': choice(2, 4)}
@@ -232,7 +232,7 @@ _PLAIN = (str, bool, int, float, type(None))
 
 
 def _option(value: Any) -> Any:
-    """Return an option in a form that can be recorded. A numpy scalar becomes a Python number."""
+    """Return an option in a recordable form, in which numpy scalars become Python numbers."""
     kind = type(value)
     if kind.__module__ == "numpy" and hasattr(value, "item") and getattr(value, "shape", 0) == ():
         value = value.item()

@@ -1,4 +1,4 @@
-"""Implements `exp.search`, which checks and records the settings, and then runs the search."""
+"""Implements `exp.search`, which checks and records the settings, then runs the search."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def search(
     concurrent: int, name: str, seed: int | None, timeout: float | str | None, args: Any,
     min_steps: int, reduction: int,
 ) -> SearchResult:  # fmt: skip
-    """Run a search until it ends. A search that already exists is continued."""
+    """Run a search until it ends. If it already exists, continue it."""
     load_optuna()
     from windlass.search.driver import Driver
     from windlass.search.launcher import Launcher
@@ -61,7 +61,7 @@ def search(
 
 
 def experiment_now(client: Client, experiment: ExperimentRecord) -> ExperimentRecord:
-    """Return the current record of an experiment from the server."""
+    """Return an experiment's current record from the server."""
     path = request_path("experiments", experiment.id)
     return client.transport.ask("GET", path, ExperimentRecord)
 
@@ -69,12 +69,12 @@ def experiment_now(client: Client, experiment: ExperimentRecord) -> ExperimentRe
 def _claim(
     client: Client, experiment: ExperimentRecord, name: str, requested: Settings, *, is_seeded: bool
 ) -> Settings:
-    """Record the settings of a search, and return the settings to use.
+    """Record a search's settings and return the settings to use.
 
-    If the search is already recorded, the recorded settings are used. If they differ from the
-    request, an error is raised.
+    If the search is already recorded, its recorded settings are used. An error is raised if the
+    requested ones differ.
     """
-    # The PATCH below may increase the number of trials, so first check the other settings.
+    # The PATCH below may increase the number of trials, so check all other settings first.
     before = experiment_now(client, experiment).searches.get(name)
     if before is not None:
         check_same(name, before, requested, is_seeded=is_seeded)
@@ -99,9 +99,9 @@ def _check_way(name: object, concurrent: object) -> None:
 
 
 def _recorded(args: Any) -> Any:
-    """Convert arguments to JSON, so that they can be recorded and compared.
+    """Convert arguments to JSON for recording and comparison.
 
-    A value that is not JSON is replaced by its repr.
+    A value that JSON cannot represent is replaced with its repr.
 
     >>> _recorded({"data": object(), "kinds": {"b", "a"}})
     {'data': '<object object>', 'kinds': ['a', 'b']}
@@ -110,12 +110,12 @@ def _recorded(args: Any) -> Any:
         return msgspec.json.decode(
             msgspec.json.encode(args, enc_hook=_describe, order="deterministic")
         )
-    except (TypeError, ValueError, msgspec.MsgspecError):  # for example keys that are not texts
+    except (TypeError, ValueError, msgspec.MsgspecError):  # for example, keys that are not strings
         return _describe(args)
 
 
 def _describe(value: object) -> str:
-    """Return the repr of a value, without memory addresses."""
+    """Return a value's repr without memory addresses."""
     return re.sub(r" at 0x[0-9a-f]+", "", shown(value))
 
 

@@ -1,7 +1,7 @@
-"""Wraps the Optuna study of a search. Only this file uses Optuna.
+"""Wraps a search's Optuna study. Only this file uses Optuna.
 
-Optuna keeps its state in memory. A resumed search passes all recorded trials to Optuna in their
-original order, so that Optuna has the same state as before. This module makes no decisions.
+Optuna keeps its state in memory. A resumed search therefore passes all recorded trials to Optuna in
+their original order, which restores the same state. This module makes no decisions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Study:
-    """The Optuna study of one search. Its trials have the numbers 0, 1, 2 and so on.
+    """One search's Optuna study. Its trials are numbered 0, 1, 2 and so on.
 
     ```python
     study = Study(settings)
@@ -49,31 +49,31 @@ class Study:
         self._trials: list[optuna.Trial] = []  # ordered by number
         self._params: list[dict[str, Any]] = []
         self._next_steps: list[int] = []  # the step of each trial's next evaluation
-        self._proposed: list[tuple[optuna.Trial, dict[str, Any]]] = []  # of the next trials
-        self._again: list[dict[str, Any]] = []  # parameters of interrupted trials, to be repeated
-        self._repeats = 0  # number of trials that repeated an interrupted one
+        self._proposed: list[tuple[optuna.Trial, dict[str, Any]]] = []  # for the next trials
+        self._again: list[dict[str, Any]] = []  # interrupted trials' parameters, to be tried again
+        self._repeats = 0  # the number of trials that repeated an interrupted one
 
     def __len__(self) -> int:
-        """Return the number of trials that have been started."""
+        """Return the number of trials started so far."""
         return len(self._trials)
 
     def propose(self) -> dict[str, Any]:
-        """Return the parameters of the next trial.
+        """Return the next trial's parameters.
 
-        Until `begin` starts that trial, further calls return the same parameters.
+        Until `begin` starts that trial, repeated calls return the same parameters.
         """
         return self.propose_several(1)[0]
 
     def propose_several(self, count: int) -> list[dict[str, Any]]:
-        """Return the parameters of the next trials; the same until these trials start."""
+        """Return the next trials' parameters, which stay the same until these trials start."""
         while len(self._proposed) < count:
             self._proposed.append(self._ask(self._due(len(self._proposed))))
         return [params for _, params in self._proposed[:count]]
 
     def begin(self, params: Mapping[str, Any]) -> int:
-        """Start the next trial, and return its number.
+        """Start the next trial and return its number.
 
-        The parameters may differ from the proposed parameters.
+        Its parameters may differ from the proposed ones.
         """
         self.propose()
         trial, proposed = self._proposed.pop(0)
@@ -89,10 +89,10 @@ class Study:
         return len(self._trials) - 1
 
     def report(self, number: int, *, step: int, value: float) -> bool:
-        """Report an intermediate value of a trial. Return True if Optuna would stop the trial now.
+        """Report a trial's intermediate value. Return True if Optuna would stop the trial now.
 
-        Successive halving evaluates a trial only at certain steps. Optuna gets only the values at
-        these steps, because the cost of a value grows with the number of earlier values.
+        Successive halving evaluates a trial only at certain steps. Only the values at those steps
+        are passed to Optuna, because each value costs more the more values precede it.
         """
         if step < self._next_steps[number]:
             return False
@@ -103,23 +103,23 @@ class Study:
         return trial.should_prune()
 
     def complete(self, number: int, value: float) -> None:
-        """Record that a trial ran to its end with this final value."""
+        """Record that a trial ran to its end, with its final value."""
         self._study.tell(self._trials[number], value)
 
     def prune(self, number: int) -> None:
-        """Record that a trial was stopped early because its values were bad."""
+        """Record that a trial was stopped early because of bad values."""
         self._study.tell(self._trials[number], state=self._optuna.trial.TrialState.PRUNED)
 
     def fail(self, number: int, *, again: bool = False) -> None:
-        """Record a trial that has no final value. With `again`, its parameters are tried again."""
+        """Record a trial without a final value. With `again`, its parameters are tried again."""
         self._study.tell(self._trials[number], state=self._optuna.trial.TrialState.FAIL)
         if again:
             self._again.append(self._params[number])
 
     def importances(self) -> dict[str, float]:
-        """Return the importance of each parameter, highest first.
+        """Return each parameter's importance, highest first.
 
-        The result is empty unless trials have at least two different values.
+        The result is empty unless the trials have at least two different values.
         """
         done = self._study.get_trials(
             deepcopy=False, states=(self._optuna.trial.TrialState.COMPLETE,)
@@ -127,7 +127,7 @@ class Study:
         if len({trial.value for trial in done}) < 2:
             return {}
         with _quiet(self._optuna):
-            # Only this evaluator works without other packages.
+            # All other evaluators need additional packages.
             evaluator = self._optuna.importance.PedAnovaImportanceEvaluator()
             importances = self._optuna.importance.get_param_importances(
                 self._study, evaluator=evaluator
@@ -135,14 +135,14 @@ class Study:
         return dict(sorted(importances.items(), key=lambda item: -item[1]))
 
     def optuna_trials(self) -> list[optuna.trial.FrozenTrial]:
-        """Return the trials as Optuna represents them, ordered by number."""
+        """Return Optuna's representation of the trials, ordered by number."""
         optuna_trials = self._study.get_trials(deepcopy=False)
         return [optuna_trials[trial.number] for trial in self._trials]
 
     def _due(self, ahead: int) -> dict[str, Any] | None:
         """Return parameters to try regardless of Optuna's choice, if any.
 
-        `ahead` is the number of proposed trials that start before.
+        `ahead` is the number of proposed trials that will start earlier.
         """
         again = list({_text(params): params for params in self._again}.values())
         if ahead < len(again):
@@ -180,7 +180,8 @@ def load_optuna() -> Any:
 
 def _sampler(optuna: Any, settings: Settings) -> Any:
     if settings.method == "tpe":
-        # With constant_liar, running trials count as bad, so parallel trials try different values.
+        # With constant_liar, running trials count as bad, so that parallel trials try different
+        # values.
         return optuna.samplers.TPESampler(seed=settings.seed, constant_liar=True)
     return optuna.samplers.RandomSampler(seed=settings.seed)
 
@@ -197,7 +198,7 @@ def _distribution(optuna: Any, space: Space) -> BaseDistribution:
     kinds = optuna.distributions
     made: BaseDistribution
     if isinstance(space, Choice):
-        # Use the index of an option, because Optuna would treat the options True and 1 as equal.
+        # Use an option's index, because Optuna would treat the options True and 1 as equal.
         made = kinds.CategoricalDistribution(tuple(range(len(space.options))))
     elif isinstance(space, Randint):
         last = space.low + (space.high - space.low) // space.step * space.step
@@ -210,7 +211,7 @@ def _distribution(optuna: Any, space: Space) -> BaseDistribution:
 
 
 def _inner(space: Space, value: Any) -> Any:
-    """Convert a value to Optuna's representation. An option becomes its index."""
+    """Convert a value to Optuna's representation, in which an option becomes its index."""
     if not isinstance(space, Choice):
         return value
     return [_text(option) for option in space.options].index(_text(value))
@@ -221,13 +222,13 @@ def _outer(space: Space, value: Any) -> Any:
 
 
 def _text(value: Any) -> bytes:
-    """Encode a value, so that two values are equal exactly if their encodings are equal."""
+    """Encode a value, so that equal encodings mean equal values and vice versa."""
     return msgspec.json.encode(value, order="deterministic")
 
 
 @contextlib.contextmanager
 def _quiet(optuna: Any) -> Iterator[None]:
-    """Hide the log messages and warnings of Optuna."""
+    """Hide Optuna's log messages and warnings."""
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:

@@ -1,4 +1,4 @@
-"""Reads the value of a trial, which the trial has either reported or returned."""
+"""Reads a trial's value, which the trial either reported or returned."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from windlass.model.records import TrialState
 
 
 def returned_value(trial: Trial[Any], metric: str) -> float | None:
-    """Return the number that the function of a trial returned, or None.
+    """Return the number that a trial's function returned, or None.
 
-    The function may also return a mapping that contains the number under the name of the metric.
+    The function may also return a mapping that contains the number under the metric's name.
     """
     if trial.record.state is not TrialState.SUCCEEDED or trial.record.result is None:
         return None
@@ -21,7 +21,7 @@ def returned_value(trial: Trial[Any], metric: str) -> float | None:
 
 
 def to_number(value: Any) -> float | None:
-    """Convert a value to a float, or return None. An array with a single number is converted.
+    """Convert a value, such as a number or an array with a single number, to a float or None.
 
     >>> to_number(3), to_number("3"), to_number(True), to_number([3])
     (3.0, None, None, None)
@@ -35,9 +35,9 @@ def to_number(value: Any) -> float | None:
 
 
 def last_value(trial: Trial[Any], metric: str) -> float | None:
-    """Return the last value that a trial reported for a metric.
+    """Return the last value of a metric that a trial reported.
 
-    If the trial reported no value, return the number that its function returned.
+    If it reported none, return the number that its function returned.
     """
     summary = trial.record.metrics.get(metric)
     if summary is not None and summary.count:

@@ -1,7 +1,7 @@
 """The process of a trial's function, started as `python bootstrap.py <attempt directory>`.
 
-Python compiles this file at every start, and the file is the user's `__main__`. It therefore only
-finds the rest of the worker, and removes its own names afterwards. User code imports its own
+Python compiles this file at every start, and it becomes the user's `__main__`. It therefore only
+locates the rest of the worker, and then removes its own names. User code imports a separate
 `windlass`.
 """
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def _load_room() -> Callable[[str], None]:
     folder = os.path.dirname(os.path.abspath(__file__))
-    # Python adds the folder of the script to the path. User code must not import modules from there
+    # Python adds the script's folder to the path, but user code must not import modules from there
     # by accident.
     if sys.path and os.path.realpath(sys.path[0]) == os.path.realpath(folder):
         del sys.path[0]

@@ -1,6 +1,6 @@
-"""Runs a launcher, a warm interpreter that forks: `python launcher.py <descriptor>`.
+"""Runs a launcher, a warm interpreter that forks, as `python launcher.py <descriptor>`.
 
-Python compiles this file at every start. It therefore only finds the rest of the worker, whose
+Python compiles this file at every start. It therefore only locates the rest of the worker, whose
 compiled files are cached.
 """
 
@@ -11,9 +11,9 @@ import sys
 
 
 def main() -> None:
-    """Serve requests on the socket whose file descriptor number is the first argument."""
+    """Serve requests on the socket whose descriptor number is the first argument."""
     folder = os.path.dirname(os.path.abspath(__file__))
-    # Python adds the folder of the script to the path. User code must not import modules from there
+    # Python adds the script's folder to the path, but user code must not import modules from there
     # by accident.
     if sys.path and os.path.realpath(sys.path[0]) == os.path.realpath(folder):
         del sys.path[0]

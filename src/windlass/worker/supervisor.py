@@ -1,8 +1,8 @@
-"""Starts a supervisor: `python -I -S supervisor.py <attempt directory>`.
+"""Starts a supervisor, as `python -I -S supervisor.py <attempt directory>`.
 
-The supervisor itself is in the package `supervise`; `event_loop.py` has its loop and heartbeat.
+The supervisor itself is in the package `supervise`. Its loop and heartbeat are in `event_loop.py`.
 
-Python compiles this file at every start. It therefore only finds the rest of the worker, whose
+Python compiles this file at every start. It therefore only locates the rest of the worker, whose
 compiled files are cached.
 """
 
@@ -13,7 +13,7 @@ import sys
 
 
 def main() -> None:
-    """Supervise the attempt in the directory that the first argument names."""
+    """Supervise the attempt whose directory is the first argument."""
     _make_room_importable()
     from windlass.worker.supervise.attempt import supervise
 

@@ -15,7 +15,7 @@ _LONGEST_METRIC = 400
 
 
 class Best(NamedTuple):
-    """The parsed `keep_best` option. `is_max` is True if a higher metric is better."""
+    """The parsed `keep_best` option. `is_max` is True if higher values of the metric are better."""
 
     number: int
     is_max: bool
@@ -23,7 +23,7 @@ class Best(NamedTuple):
 
 
 def parse_best(text: Any) -> Best:
-    """Parse `keep_best`, which is an optional number, `min` or `max`, and the name of a metric.
+    """Parse `keep_best`: an optional number, `min` or `max`, and a metric name.
 
     >>> parse_best("2 min val_loss")
     Best(number=2, is_max=False, metric='val_loss')
@@ -49,7 +49,7 @@ def parse_best(text: Any) -> Best:
 
 
 def check_retention(last: Any, best: Any) -> list[Problem]:
-    """Return the problems of the options `keep_last` and `keep_best`."""
+    """Return the problems with the options `keep_last` and `keep_best`."""
     return [
         *parse_problems("keep_last", last, _parse_last),
         *parse_problems("keep_best", best, parse_best),
@@ -59,7 +59,7 @@ def check_retention(last: Any, best: Any) -> list[Problem]:
 def retention_rule(last: int | None, best: str | None) -> Keep | None:
     """Convert `keep_last` and `keep_best` to a retention rule.
 
-    Returns None if neither option is set. All checkpoints are then kept.
+    Return None, which keeps all checkpoints, if neither option is set.
     """
     if last is None and best is None:
         return None

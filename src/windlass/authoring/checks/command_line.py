@@ -1,4 +1,4 @@
-"""Converts arguments to a command line, and reads parameters from a command line."""
+"""Converts arguments to command lines, and reads parameters from command lines."""
 
 from __future__ import annotations
 
@@ -18,31 +18,32 @@ _WHOLE = re.compile(r"[+-]?(0|[1-9]\d*)", re.ASCII)
 _DECIMAL = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][+-]?\d+)?", re.ASCII)
 _SETTING = re.compile(r"\+{0,2}([A-Za-z_][\w./-]*)=(.*)", re.ASCII | re.DOTALL)
 _OPTION = re.compile(r"--?([A-Za-z_][\w.-]*)(?:=(.*))?", re.ASCII | re.DOTALL)
-_EXACT = 2**53  # JSON readers lose digits of larger numbers
+_EXACT = 2**53  # JSON readers lose digits of numbers above this
 _LONGEST_EXACT = 17  # characters, including the sign
 _FLAG = re.compile(r"\w[\w.-]*")
 DEEPEST = 20  # levels of nested mappings
 _MOST_DIGITS = 1000
-_MOST_WORDS = 9_000  # without the words of the command itself
+_MOST_WORDS = 9_000  # excluding the words of the command itself
 
 
 def command_line(arguments: Mapping[str, Any] | Sequence[Any]) -> list[str]:
-    """Convert arguments to the words of a command line. In a list, only numbers are converted.
+    """Convert arguments to command-line words. In a list, only numbers are converted.
 
     >>> command_line(["--lr", 0.1, "data"])
     ['--lr', '0.1', 'data']
 
-    In a mapping, each entry becomes a flag with the name as written. A boolean becomes the flag or
-    its `--no-` form, as in `argparse.BooleanOptionalAction`. A list repeats the flag. A nested
-    mapping joins the names with a dot. `None` omits the flag.
+    In a mapping, each entry becomes a flag, with its name unchanged. A boolean becomes the flag or
+    its `--no-` form, as in `argparse.BooleanOptionalAction`. A list repeats the flag. The names in
+    a nested mapping are joined with dots. `None` omits the flag.
 
     >>> command_line({"lr": 0.1, "amp": True, "cache": False, "tag": ["a", "b"], "seed": None})
     ['--lr=0.1', '--amp', '--no-cache', '--tag=a', '--tag=b']
     >>> command_line({"model": {"depth": 3}, "shift": -1})
     ['--model.depth=3', '--shift=-1']
 
-    Name and value form one word, because `argparse` would mistake a separate value that starts with
-    a dash for the next flag. A `wl.Raw` adds only its own words, without the name of its entry.
+    Each name and value form a single word, because `argparse` would mistake a separate value that
+    starts with a dash for the next flag. A `wl.Raw` adds only its own words. Its entry's name is
+    dropped.
 
     >>> command_line({"lr": 0.1, "more": Raw("-v 'two words'")})
     ['--lr=0.1', '-v', 'two words']
@@ -64,9 +65,9 @@ def dropped_names(arguments: Mapping[str, Any] | Sequence[Any]) -> list[str]:
 
 
 def check_arguments(arguments: Any, own: Sequence[str] = ()) -> list[Problem]:
-    """Return the problems of a program's arguments.
+    """Return the problems with a program's arguments.
 
-    `own` contains the words that the command already has before these arguments.
+    `own` contains the words that precede these arguments in the command.
     """
     if arguments is None:
         return []
@@ -84,8 +85,8 @@ def check_arguments(arguments: Any, own: Sequence[str] = ()) -> list[Problem]:
 def clashes(arguments: Any, own: Sequence[str] = ()) -> list[Problem]:
     """Return a problem for each flag that occurs twice in a command.
 
-    The flag may occur twice in `arguments`, or in `arguments` and in the words `own` of the
-    command.
+    Both occurrences may be in `arguments`, or one of them may be among `own`, the command's own
+    words.
 
     >>> clashes({"model": {"depth": 3}, "model.depth": 4})
     [(('args', 'model.depth'), 'args: model.depth is given twice')]
@@ -118,9 +119,10 @@ def clashes(arguments: Any, own: Sequence[str] = ()) -> list[Problem]:
 
 
 def own_flags(words: Sequence[str]) -> list[str]:
-    """Return the flags in a command that belong to its program.
+    """Return the flags in a command that are meant for its program.
 
-    Flags before the name of a script belong to the interpreter, so they are left out.
+    Flags before a script's name are left out, because they are meant for the interpreter or
+    launcher.
 
     >>> own_flags(["--nproc-per-node", "2", "train.py", "--lr=0.1", "-v"])
     ['--lr', '-v']
@@ -131,7 +133,7 @@ def own_flags(words: Sequence[str]) -> list[str]:
 
 
 def _flag_key(name: str) -> str:
-    """Normalize a flag, so that `--no-batch-size` and `batch_size` give the same text."""
+    """Normalize a flag's name, so that `--no-batch-size` and `batch_size` give the same key."""
     return name.lstrip("-").replace("-", "_").removeprefix("no_")
 
 
@@ -168,7 +170,7 @@ def _check_entry(name: Any, value: Any, above: tuple[str, ...] = ()) -> Iterator
 
 
 def _is_deep(value: Any, left: int = DEEPEST) -> bool:
-    """Return whether mappings are nested too deeply. A mapping that contains itself is too deep."""
+    """Return whether mappings are nested too deeply. One that contains itself always is."""
     return isinstance(value, Mapping) and (
         left == 0 or any(_is_deep(inner, left - 1) for inner in value.values())
     )
@@ -222,7 +224,7 @@ def _raw_flaw(raw: Raw) -> str:
 
 
 def to_argument(value: Any) -> str:
-    """Convert a value to one word of a command line."""
+    """Convert a value to a single command-line word."""
     if isinstance(value, os.PathLike):
         return os.fsdecode(value)
     return str(value.value if isinstance(value, Enum) else value)
@@ -233,7 +235,7 @@ def _is_list(value: Any) -> bool:
 
 
 def read_params(arguments: Sequence[str]) -> dict[str, Any]:
-    """Parse parameters from the arguments of a program, by common conventions for flags.
+    """Parse parameters from a program's arguments, following common conventions for flags.
 
     >>> read_params(["--lr", "0.1", "--batch-size=32", "--shuffle", "--no-cache", "data"])
     {'lr': 0.1, 'batch_size': 32, 'shuffle': True, 'cache': False, 'args': ['data']}
@@ -286,7 +288,7 @@ def read_value(text: str) -> Any:
 
 
 def _add(params: dict[str, Any], name: str, value: Any) -> None:
-    """Add an option with dashes replaced by underscores. A repeated option becomes a list."""
+    """Add an option, with underscores instead of dashes. A repeated option becomes a list."""
     key = name.replace("-", "_")
     if key not in params:
         params[key] = value

@@ -1,4 +1,4 @@
-"""Finds all problems of a job or a job group. Each problem names the field that it concerns."""
+"""Finds all problems with a job or a job group, and names the field of each problem."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ _MOST_ROLES = 64
 
 
 def check_job(job: JobBase) -> None:
-    """Raise one error that lists all problems of a job."""
+    """Raise one error that lists all problems with a job."""
     problems = job_problems(job)
     if problems:
         raise InvalidArgument.of([text for _, text in problems], where=_kind_of(job))
 
 
 def refuse_unsupported(job: JobBase) -> None:
-    """Raise one error that lists all options of a job that Windlass does not support yet."""
+    """Raise one error that lists all of a job's options that Windlass does not support yet."""
     refused = [
         f"{name}: {flaw}" if isinstance(job, JobGroup) else flaw
         for name, role in roles_of(job).items()
@@ -100,7 +100,7 @@ def _kind_of(job: JobBase) -> str:
 
 
 def job_problems(job: JobBase) -> list[Problem]:
-    """Return all problems of a job or a group, each with the key path of its field."""
+    """Return all problems with a job or a group, each with the key path of its field."""
     taken = [name for name in WHOLE if isinstance(getattr(job, name), JobBase)]
     problems: list[Problem] = [
         ((name,), f"{shown(name)} is the name of an option; choose another name for the role")
@@ -115,9 +115,9 @@ def job_problems(job: JobBase) -> list[Problem]:
 
 
 def unchecked_group(roles: Mapping[str, Any], whole: Mapping[str, Any]) -> JobGroup:
-    """Build a job group without raising an error for an invalid group.
+    """Build a job group without the usual error for an invalid group.
 
-    `job_problems` can then list all problems of the group.
+    `job_problems` can then list all problems with the group.
     """
     group = object.__new__(JobGroup)
     for name, value in {**_DEFAULTS, **whole, "roles": dict(roles)}.items():
@@ -126,7 +126,7 @@ def unchecked_group(roles: Mapping[str, Any], whole: Mapping[str, Any]) -> JobGr
 
 
 def roles_of(job: JobBase) -> dict[str, Job]:
-    """Return the roles by name.
+    """Return the roles of a job by name.
 
     A single job has one role, named after its framework's default role.
     """
@@ -137,7 +137,7 @@ def roles_of(job: JobBase) -> dict[str, Job]:
 
 
 def backend_of(job: JobBase) -> str:
-    """Return the backend of a job, which follows from the executors of its roles."""
+    """Return a job's backend, which follows from its roles' executors."""
     named: dict[str, Any] = dict(roles_of(job))  # another check reports values that are not jobs
     roles = [role for role in named.values() if isinstance(role, Job)]
     backends = [backend_of_executor(role.executor) for role in roles]
@@ -152,9 +152,9 @@ def framework_of(job: JobBase) -> Framework:
 
 
 def is_service(name: str, role: Job, framework: Framework) -> bool:
-    """Return whether a role is a service, which only serves the other roles.
+    """Return whether a role is a service, which only supports the other roles.
 
-    If the role does not set `service`, the framework decides by the name of the role.
+    Unless the role sets `service`, the framework decides based on the role's name.
     """
     return name in framework.services if role.service is None else role.service is True
 
@@ -187,7 +187,7 @@ def _whole_problems(job: JobBase) -> list[Problem]:
 
 
 def _role_problems(role: Job, job: JobBase) -> list[Problem]:
-    """Return the problems of a role's fields. `job` is the job or group that contains the role."""
+    """Return the problems with a role's fields. `job` is the job or group with this role."""
     flaw = executable_flaw(
         role.executable,
         has_packages=job.packages is not None,
@@ -278,7 +278,7 @@ def _group_problems(group: JobGroup) -> list[Problem]:
 
 
 def _group_flaws(name: Any, role: Any) -> list[str]:
-    """Return the reasons why a job group cannot contain a role with this name and value."""
+    """Return why a job group cannot contain a role with this name and value, or [] if it can."""
     if not isinstance(role, Job):
         return [_describe_non_job(name, role)]
     if name in (*WHOLE, *ROLE, "roles"):
@@ -305,7 +305,7 @@ def _describe_non_job(name: Any, value: Any) -> str:
 
 
 def _misplaced_fields(role: Job) -> list[Problem]:
-    """Return a problem for each field of a role that may only be set on the whole group."""
+    """Return a problem for each group-only field set on this role."""
     return [
         ((name,), f"{name} is an option of the whole group; write wl.JobGroup(..., {name}=...)")
         for name in WHOLE
@@ -314,9 +314,9 @@ def _misplaced_fields(role: Job) -> list[Problem]:
 
 
 def _place_problems(job: JobBase) -> list[Problem]:
-    """Return a problem for each role whose script is outside the project of the job.
+    """Return a problem for each role whose script is outside the job's project.
 
-    All roles of a job share one snapshot of the project.
+    This is an error because all roles share one snapshot of the project.
     """
     named: dict[str, Any] = dict(roles_of(job))
     sound = {
@@ -370,7 +370,7 @@ def _framework_problems(job: JobBase) -> list[Problem]:
 
 
 def _subject(text: str, roles: Sequence[Role]) -> tuple[str, ...]:
-    """Return the key path of the field that a problem from the framework refers to."""
+    """Return the key path of the field that a framework's problem refers to."""
     if text.startswith("success_policy"):
         return ("success_policy",)
     matches = {role.name: re.search(rf"\b{re.escape(role.name)}\b", text) for role in roles}
@@ -394,5 +394,5 @@ def _check_priority(priority: Any, backend: str) -> list[Problem]:
 
 
 def is_zero(duration: Any) -> bool:
-    """Return whether a duration is zero. Most duration options reject zero."""
+    """Return whether a duration is zero, which most duration options reject."""
     return isinstance(duration, (int, float)) and duration == 0 and duration is not False

@@ -1,4 +1,4 @@
-"""Checks the options of `wl.Kubernetes`, and converts them to the options of a job.
+"""Checks the options of `wl.Kubernetes` and converts them to job options.
 
 Only jobs that run on Kubernetes import this module.
 """
@@ -36,7 +36,7 @@ _OF_TOLERATION = msgspec.structs.fields(Toleration)
 
 
 def check_pods(executor: Kubernetes) -> list[Problem]:
-    """Return the problems of a `wl.Kubernetes` executor.
+    """Return the problems with a `wl.Kubernetes` executor.
 
     CPUs, memory and accelerators are checked elsewhere.
     """
@@ -55,7 +55,7 @@ def check_pods(executor: Kubernetes) -> list[Problem]:
 
 
 def check_pod_volumes(volumes: Any) -> list[Problem]:
-    """Return the problems of the volumes of a pod."""
+    """Return the problems with a pod's volumes."""
     if volumes is None:
         return []
     if not isinstance(volumes, Mapping):
@@ -84,8 +84,8 @@ def build_options(
 ) -> KubernetesOptions:
     """Convert a checked executor to Kubernetes options.
 
-    `namespace` is the namespace of the job's other roles. `volumes` are the volumes of the whole
-    job.
+    `namespace` is the namespace of the job's other roles. `volumes` are the volumes set on the
+    whole job.
 
     >>> from windlass.authoring.public.executors import Kubernetes
     >>> options = build_options(Kubernetes(queue="team"), volumes={"/data": "claim:datasets"})
@@ -114,13 +114,13 @@ def build_options(
 
 
 def namespaces_of(executors: Iterable[Any]) -> list[str]:
-    """Return the distinct namespaces that executors name."""
+    """Return the distinct namespaces set on executors."""
     named = (getattr(executor, "namespace", None) for executor in executors)
     return list(dict.fromkeys(name for name in named if isinstance(name, str) and name))
 
 
 def _mounts(volumes: Mapping[str, Any] | None) -> dict[str, str]:
-    """Return a mapping from the normalized mount path of each volume to its source."""
+    """Return a mapping from each volume's normalized mount path to its source."""
     return {mount_place(target): os.fspath(source) for target, source in (volumes or {}).items()}
 
 

@@ -14,7 +14,7 @@ from windlass.model.errors import shown
 
 
 def module_flaw(name: Any) -> str:
-    """Return the reason why `python -m` cannot run a module, or "" if it can.
+    """Return why `python -m` cannot run a module, or "" if it can.
 
     >>> module_flaw("json.tool")
     ''
@@ -65,7 +65,7 @@ def _describe_missing(parts: Sequence[str], wrong: int, folders: Sequence[str] |
     rest = parts[wrong + 1 :]
     meant = ".".join([*parts[:wrong], near, *rest]) if near else ""
     guess = ""
-    # Suggest a similar package only if it contains the remaining parts of the name.
+    # Suggest a similar package only if it contains the rest of the dotted name.
     if meant and not (rest and module_flaw(meant)):
         guess = f"\nDid you mean {meant!r}?"
     elif folders is None:

@@ -1,7 +1,7 @@
-"""Checks of single options. Jobs, job files and `@wl.run` use the same checks.
+"""Checks individual options. Jobs, job files and `@wl.run` share these checks.
 
-This module imports little, like `prepare/options.py`, because every trial imports both together
-with the user's module.
+Like `prepare/options.py`, this module has few imports, because every trial imports both along with
+the user's module.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from windlass.model.text.names import name_flaw, place_flaw
 
 T = TypeVar("T")
 
-# A problem of an option. The path of keys locates it, and the sentence names the last key.
+# A problem with an option: the key path that locates it, and a sentence that names the last key.
 Problem = tuple[tuple[str, ...], str]
 
-# Option names of other tools and their names in Windlass.
+# Maps option names of other tools to the names that Windlass uses.
 ELSEWHERE = {
     "gpu": "accelerator",
     "gpus": "accelerator",
@@ -37,22 +37,23 @@ ELSEWHERE = {
     "requirements": "packages",
 }
 OF_EXECUTOR = ("cpus", "memory", "accelerator")
-# True in a trial, which imports the module of its function. Files that are missing here may exist
-# on the machine where the trial was submitted.
+# True inside a trial, which imports its function's module again. Files that are missing here may
+# exist on the machine that submitted the trial.
 IS_TRIAL = "WINDLASS_TRIAL_ID" in os.environ
-# True in a pod. The pod does not check Kubernetes options again, because it may lack the packages.
+# True in a pod, which does not check Kubernetes options again, because it may lack the packages
+# that the checks need.
 IS_AWAY = "WINDLASS_AWAY" in os.environ
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}", re.ASCII)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _RESERVED = "WINDLASS_"
-_LONGEST_TEXT = 128 * 1024 - 512  # the Linux limit for an argument, or a variable with its name
+_LONGEST_TEXT = 128 * 1024 - 512  # the Linux limit for an argument, or a variable and its name
 _MOST_REPLICAS = 10_000
 _MOST_LABELS = 100
 _MOST_RESTARTS = 1_000_000
 
 
 def nearest(name: str, names: Iterable[str], *, cutoff: float = 0.6) -> str | None:
-    """Return the most similar name, ignoring case, or None if no name is similar.
+    """Return the name most similar to `name`, ignoring case, or None if none is similar.
 
     >>> nearest("onfailur", ["Never", "OnFailure"])
     'OnFailure'
@@ -65,7 +66,7 @@ def nearest(name: str, names: Iterable[str], *, cutoff: float = 0.6) -> str | No
 
 
 def callers_level() -> int:
-    """Return how many stack frames `warnings.warn` must skip to reach the user's code."""
+    """Return how many stack frames `warnings.warn` must skip to point at the user's code."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back and frame.f_globals.get("__name__", "").startswith("windlass."):
         level, frame = level + 1, frame.f_back
@@ -73,12 +74,12 @@ def callers_level() -> int:
 
 
 def format_key(name: Any) -> str:
-    """Convert a key of a mapping to text, even if the key is not a string."""
+    """Convert a mapping's key to text, even if it is not a string."""
     return name if isinstance(name, str) else shown(name)
 
 
 def unknown_option(name: str, options: Sequence[str]) -> Problem:
-    """Describe the problem that an option does not exist, and suggest a similar option."""
+    """Report an unknown option as a problem, and suggest a similar option."""
     meant = ELSEWHERE.get(name, name)
     near = meant if meant in options else nearest(name, options)
     guess = f"did you mean {near!r}?" if near else f"choose one of: {', '.join(options)}"
@@ -91,9 +92,9 @@ def unknown_option(name: str, options: Sequence[str]) -> Problem:
 
 
 def suggest_fields(kind: type[T]) -> type[T]:
-    """Decorate a dataclass so that an unknown argument raises an error with a suggestion."""
+    """Decorate a dataclass so that unknown arguments raise an error with a suggestion."""
     init: Any = kind.__init__
-    # Callers pass only dataclasses, which Python's types cannot express.
+    # Callers only pass dataclasses, but Python's type system cannot express this.
     names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
 
     @functools.wraps(init)
@@ -103,13 +104,13 @@ def suggest_fields(kind: type[T]) -> type[T]:
             raise InvalidArgument.of(unknown, where=f"wl.{kind.__name__}")
         init(self, *args, **kwargs)
 
-    # Type checkers still see the signature of the dataclass.
+    # Type checkers still see the dataclass's own signature.
     kind.__init__ = checked  # type: ignore[assignment]
     return kind
 
 
 def parse_problems(name: str, value: Any, parse: Callable[[Any], object]) -> list[Problem]:
-    """Return a problem if the function `parse` raises an error for a value."""
+    """Return a problem if `parse` raises an error for the value."""
     if value is None:
         return []
     try:
@@ -162,9 +163,9 @@ def check_replicas(replicas: Any) -> list[Problem]:
 
 
 def check_framework(framework: Any) -> list[Problem]:
-    """Return a problem if the framework does not exist. A trial skips this check.
+    """Return a problem if the framework does not exist. Skip this check in a trial.
 
-    The framework was checked when the trial was submitted.
+    The framework was already checked when the trial was submitted.
     """
     if framework is None or IS_TRIAL:
         return []
@@ -247,7 +248,7 @@ def check_secrets(secrets: Any) -> list[Problem]:
 
 
 def find_text_flaw(value: str) -> str:
-    """Return why a string cannot be an argument or an environment variable, or ""."""
+    """Return why a string cannot be an argument or environment variable, or "" if it can."""
     if "\x00" in value:
         return "contains a NUL character"
     if _SURROGATE.search(value):
@@ -263,7 +264,7 @@ def find_text_flaw(value: str) -> str:
 def check_volumes(volumes: Any, backend: str = LOCAL) -> list[Problem]:
     if volumes is None:
         return []
-    # Another check reports an unknown backend. Check its volumes like volumes of the local backend.
+    # Another check reports unknown backends, so treat their volumes like local volumes here.
     if not BACKENDS.get(backend, BACKENDS[LOCAL]).runs_on_server:
         if IS_AWAY:
             return []

@@ -15,9 +15,9 @@ E = TypeVar("E", bound=Enum)
 
 
 def read_policy(kind: type[E], value: Any) -> E:
-    """Convert the name of a policy to a member of the enum `kind`.
+    """Convert a policy's name to a member of the enum `kind`.
 
-    A member of the enum is returned unchanged.
+    An enum member is returned unchanged.
 
     >>> from windlass.model.job import RestartPolicy
     >>> read_policy(RestartPolicy, "ExitCode")

@@ -1,7 +1,7 @@
 """Finds the line number of each key in a TOML document.
 
-TOML parsers do not report line numbers. A TOML parser has already accepted the document, so this
-module finds keys and skips values without checking them.
+TOML parsers do not report line numbers. By the time this module runs, a TOML parser has accepted
+the document, so the module only finds keys and skips values without checking them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PLAIN = re.compile(r"[^,\n#\]}]+")
 
 
 def key_lines(text: str) -> dict[Keys, int]:
-    """Return the line number of each key path. In arrays, the path contains the position.
+    """Return the line number of each key path. Paths into arrays contain the index.
 
     >>> lines = key_lines("name = 'x'\\n[roles.chief]\\nargs = { lr = 1 }\\n[[more]]\\na.b = 2")
     >>> lines[("roles", "chief", "args", "lr")], lines[("more", "0", "a", "b")]
@@ -78,7 +78,7 @@ class _Scanner:
         return table
 
     def _newest(self, table: Keys) -> Keys:
-        """Return the path of a table. For an array of tables, return the path of its last table."""
+        """Return a table's path. For an array of tables, return the path of its last table."""
         count = self._tables.get(table)
         return table if count is None else (*table, str(count - 1))
 
@@ -137,7 +137,7 @@ class _Scanner:
     def _note(self, path: Keys, position: int, *, is_own: bool = False) -> None:
         """Record the line of a key.
 
-        The first line counts, unless the key names a table with a header of its own.
+        The first occurrence counts, unless a later one is a table header of its own.
         """
         if is_own or path not in self._lines:
             self._lines[path] = bisect_right(self._breaks, position - 1) + 1

@@ -1,1 +1,1 @@
-"""Converts a job to the request for a new trial, with its options, code and arguments."""
+"""Converts a job, with its options, code and arguments, to the request for a new trial."""

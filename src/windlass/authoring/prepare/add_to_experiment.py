@@ -42,7 +42,7 @@ _BATCH = 500  # trials in one request
 
 @dataclass(frozen=True)
 class AddOptions:
-    """The arguments of `exp.add` other than the job."""
+    """The arguments of `exp.add` except the job."""
 
     args: Any = None
     env: Any = None
@@ -58,7 +58,7 @@ class AddOptions:
 def add_options(
     shared: AddOptions, args: Iterable[Any], identities: Iterable[str] | None
 ) -> list[AddOptions]:
-    """Return the options of each trial of `exp.add_many`, with the shared options."""
+    """Return the options for each trial of `exp.add_many`, based on the shared options."""
     if isinstance(args, (str, bytes, Mapping)):
         raise InvalidArgument(
             f"exp.add_many: args has to be a list with the arguments of each trial, not "
@@ -99,14 +99,14 @@ def is_generator(what: Any) -> bool:
 def add_job(
     client: Client, experiment: ExperimentRecord, what: Any, options: AddOptions
 ) -> Trial[Any]:
-    """Submit a job, a group or a `wl.run` function as a trial of an experiment."""
+    """Submit a job, a group or a `wl.run` function as a trial in an experiment."""
     draft = _prepare(client, experiment, what, options).draft(client, _filing(experiment, options))
     if options.inherited:
         params = {**options.inherited, **draft.request.params}
         draft.request = msgspec.structs.replace(draft.request, params=params)
     if experiment.priority and not draft.request.spec.capabilities.has_priority:
         _warn_of_priority(experiment)
-    # A generator may have run for long, so its submission retries while the server is down.
+    # A generator may have been running for a long time, so retry while the server is down.
     is_built = options.parent_id is not None
     trial = insist(lambda: client.submit(draft)) if is_built else client.submit(draft)
     if options.identity is not None and options.search is None:
@@ -117,7 +117,7 @@ def add_job(
 def add_jobs(
     client: Client, experiment: ExperimentRecord, what: Any, options: Sequence[AddOptions]
 ) -> list[Trial[Any]]:
-    """Create the trials of one job with several arguments, in few requests."""
+    """Create trials of the same job with different arguments, in few requests."""
     plan: Plan | None = None
     prepared: PreparedJob | None = None
     drafts: list[Draft] = []
@@ -172,7 +172,7 @@ def _warn_of_priority(experiment: ExperimentRecord) -> None:
 
 
 def _warn_of_other_arguments(trial: Trial[Any], params: Mapping[str, Any], identity: str) -> None:
-    """Warn if an existing trial is returned although its arguments are different."""
+    """Warn if an existing trial is returned although it has different arguments."""
     plain = msgspec.json.decode(msgspec.json.encode(params))
     if trial.params == plain:
         return
@@ -186,9 +186,9 @@ def _warn_of_other_arguments(trial: Trial[Any], params: Mapping[str, Any], ident
 
 
 def idempotency_key(experiment: ExperimentRecord, identity: str) -> str:
-    """Return the key with which the server recognizes a repeated request.
+    """Return the key that lets the server recognize a repeated request.
 
-    The key depends only on the experiment and the identity of the trial.
+    The key depends only on the experiment and the trial's identity.
     """
     return hashlib.sha256(f"{experiment.uid}\0{identity}".encode()).hexdigest()[:32]
 
@@ -234,7 +234,7 @@ def _with_name(
 
 
 def check_add_options(options: AddOptions) -> list[Problem]:
-    """Return the problems of options that apply to both jobs and generators."""
+    """Return the problems with options that apply to both jobs and generators."""
     problems = [*check_name("name", options.name), *check_labels(options.labels)]
     flaw = "" if options.identity is None else _identity_flaw(options.identity)
     if flaw:

@@ -1,4 +1,4 @@
-"""Reads the project root, the working directory and the environment of the calling program."""
+"""Determines a caller's project root, working directory and environment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _last_environment: tuple[dict[Any, Any], dict[str, str]] | None = None
 
 
 class CallSite(msgspec.Struct, frozen=True):
-    """The project root, working directory and import paths of a call. The trial reproduces them."""
+    """The project root, working directory and import paths that a call's trial reproduces."""
 
     root: Root
     workdir: str
@@ -43,7 +43,7 @@ class CallSite(msgspec.Struct, frozen=True):
     def python(self, packages: tuple[str, ...], lock: str | None, *, embedded: bool) -> Python:
         """Return the `python` field of a job's specification.
 
-        If `embedded`, the server is on this machine, and the trial uses this interpreter.
+        If `embedded`, the server is on this machine, so the trial uses this interpreter.
         """
         return Python(
             executable=sys.executable if embedded else "",
@@ -57,7 +57,7 @@ class CallSite(msgspec.Struct, frozen=True):
 def read_call_site(
     function: Callable[..., Any] | None = None, script: str | None = None, root: str | None = None
 ) -> CallSite:
-    """Return the call site of a function or a script. `root` overrides the project root."""
+    """Return the call site for a function or script. `root` overrides the project root."""
     here = _here()
     if root is not None:
         return _read_call_site(explicit_root(Path(root), script), here, tuple(sys.path))
@@ -67,9 +67,9 @@ def read_call_site(
 
 @functools.lru_cache(maxsize=8)
 def _read_call_site(root: Root, here: str, paths: tuple[str, ...]) -> CallSite:
-    """Build a call site, or return it from the cache.
+    """Return a call site, from the cache if possible.
 
-    The cache is safe, because import paths do not move while the process runs.
+    Caching is safe, because import paths do not move while a process runs.
     """
     base = os.path.realpath(root.path)
     inside: list[str] = []
@@ -100,9 +100,9 @@ def _here() -> str:
 
 
 def _source_of(function: Callable[..., Any] | None) -> Path | None:
-    """Return the file that locates the project, either the function's file or the main program."""
+    """Return the file that determines the project: the function's file, or the main program."""
     if function is None:
-        return None  # for a command, the working directory locates the project
+        return None  # for a command, the working directory determines the project
     code = getattr(function, "__code__", None)
     main = getattr(sys.modules.get("__main__"), "__file__", None)
     for name in (getattr(code, "co_filename", None), main):
@@ -117,14 +117,14 @@ def _workdir(base: str, here: str) -> str:
 
 
 def is_within(path: str, base: str) -> bool:
-    """Return whether a resolved path is the folder `base` or a path inside this folder."""
+    """Return whether a resolved path is the folder `base` or lies inside this folder."""
     return path == base or path.startswith(base.rstrip(os.sep) + os.sep)
 
 
 def own_environment() -> Mapping[str, str]:
-    """Return this process's environment variables, which a server on this machine receives."""
+    """Return this process's environment variables, for a server on this machine."""
     global _last_environment
-    # The cache saves time, because decoding all variables for many trials is slow.
+    # Decoding all variables for each of many trials is slow, so the result is cached.
     raw = getattr(os.environ, "_data", None)
     if _last_environment is None or raw is None or raw != _last_environment[0]:
         variables = {
@@ -158,14 +158,15 @@ def current_umask() -> int:
                         return int(line.split()[1], 8)
         except OSError:
             pass  # not Linux
-    # Setting the umask is the only portable way to read it. It affects other threads for a moment.
+    # The only portable way to read the umask is to set it, which affects other threads for a
+    # moment.
     umask = os.umask(0o077)
     os.umask(umask)
     return umask
 
 
 def open_file_limit() -> int | None:
-    """Return the soft limit on open files of this process, or None if there is no limit."""
+    """Return this process's soft limit on open files, or None if there is no limit."""
     import resource
 
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

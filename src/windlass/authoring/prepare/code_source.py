@@ -1,4 +1,4 @@
-"""Takes the snapshot of the code for a submission, and collects its provenance."""
+"""Takes the code snapshot for a submission, and collects the code's provenance."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Source:
-    """A snapshot of a project's code, with the git state and the installed packages.
+    """A snapshot of a project's code, together with its git state and installed packages.
 
     Edits after the snapshot have no effect on the trial.
     """
@@ -34,7 +34,7 @@ class Source:
         self.call_site = call_site
         self._cache = cache_of(client)
         self._joined: tuple[Snapshot, Sequence[FunctionSource], Snapshot] | None = None
-        status = GitStatus(str(call_site.root.path))  # runs while the files are read
+        status = GitStatus(str(call_site.root.path))  # runs while the files are being read
         self.snapshot = take_snapshot(call_site.root, self._cache, status=status)
         self.packages = installed_packages(self._cache)
         self.provenance = collect(
@@ -53,7 +53,7 @@ class Source:
         return real.startswith(base) and self.snapshot.has_file(real[len(base) :])
 
     def snapshot_with(self, sources: Sequence[FunctionSource]) -> Snapshot:
-        """Return the snapshot together with sources that are not in the project."""
+        """Return the snapshot combined with sources from outside the project."""
         if not sources:
             return self.snapshot
         if self._joined is None or self._joined[:2] != (self.snapshot, sources):
@@ -62,9 +62,9 @@ class Source:
         return self._joined[2]
 
     def retake(self) -> Snapshot:
-        """Take the snapshot again and hold all content in memory.
+        """Take the snapshot again, with all content held in memory.
 
-        This is necessary if files change during the upload.
+        This is necessary if files changed during the upload.
         """
         self.snapshot = take_snapshot(self.call_site.root, self._cache, hold=True)
         self.provenance = msgspec.structs.replace(

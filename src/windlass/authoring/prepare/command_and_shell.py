@@ -1,4 +1,4 @@
-"""Builds the requests for the trials of commands and interactive shells."""
+"""Builds the requests for trials that run commands or interactive shells."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CommandOptions:
-    """The options of a command or an interactive shell, as the user wrote them."""
+    """The user-supplied options of a command or an interactive shell."""
 
-    trial: Any = None  # the trial with the code and environment, or its id
-    experiment: Any = None  # if set, its newest trial is used; may be an id or a name
+    trial: Any = None  # the trial that supplies code and environment, or its id
+    experiment: Any = None  # id or name of the experiment whose newest trial supplies them
     code: bool = False  # if True, a new snapshot of this project is used
     role: str | None = None
     cpus: float | None = None
@@ -61,7 +61,7 @@ class CommandOptions:
 def draft_command(
     client: Client, command: Sequence[str] | str, options: CommandOptions, *, where: str = ""
 ) -> Draft:
-    """Build the request for the trial of a command. A string runs in `/bin/sh`."""
+    """Build the request for a trial that runs a command. A string runs in `/bin/sh`."""
     from windlass.authoring.prepare.programs import command_name
 
     argv = _words(command, where)
@@ -80,7 +80,7 @@ def draft_shell(
     size: tuple[int, int],
     where: str = "",
 ) -> Draft:
-    """Build the request for the trial of an interactive shell."""
+    """Build the request for a trial that runs an interactive shell."""
     from windlass.authoring.prepare.programs import command_name
 
     argv = () if command is None else _words(command, where)
@@ -107,7 +107,7 @@ def _words(command: Any, where: str) -> tuple[str, ...]:
 
 
 def _term() -> str:
-    """Return the type of the user's terminal, or a default type."""
+    """Return the user's terminal type, or a default type."""
     term = os.environ.get("TERM", "")
     return term if term not in ("", "dumb", "unknown") else "xterm-256color"
 
@@ -180,7 +180,7 @@ def _check(options: CommandOptions, where: str) -> None:
 
 
 def _resources(options: CommandOptions) -> Resources:
-    """Return the resources to reserve. The default is none, so that the command need not queue."""
+    """Return the resources to reserve: by default none, so that the command need not queue."""
     return replace(
         build_resources(options.cpus, options.memory, options.accelerator),
         cpus=0.0 if options.cpus is None else float(options.cpus),
@@ -188,7 +188,7 @@ def _resources(options: CommandOptions) -> Resources:
 
 
 def _origin(client: Client, options: CommandOptions) -> TrialRecord | None:
-    """Return the trial whose code and environment the command uses, or None."""
+    """Return the trial that supplies the command's code and environment, or None."""
     from windlass.client.resources.experiment.experiment import Experiment
     from windlass.client.resources.trial.trial import Trial
 
@@ -231,7 +231,7 @@ def _is_generated(record: TrialRecord) -> bool:
 
 
 def _apply_origin(origin: TrialRecord, options: CommandOptions, spec: JobSpec) -> JobSpec:
-    """Copy code, interpreter, environment variables and volumes of the trial `origin` to `spec`."""
+    """Copy the code, interpreter, environment variables and volumes of `origin` to `spec`."""
     roles = {role.name: role for role in origin.spec.roles}
     if options.role is not None and options.role not in roles:
         raise InvalidArgument(
@@ -256,9 +256,9 @@ def _own_python(client: Client) -> Python:
 
 
 def _secrets(options: CommandOptions, origin: TrialRecord | None) -> dict[str, str]:
-    """Return the values of the secrets that the options or the trial `origin` name.
+    """Return the values of the secrets named by the options or the trial `origin`.
 
-    Secrets of the trial that this environment does not contain are left out.
+    A secret of this trial is left out if it is not in this environment.
     """
     names = origin.spec.secret_names if origin else ()
     own = {name: os.environ[name] for name in names if name in os.environ}

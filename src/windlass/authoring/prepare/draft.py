@@ -42,17 +42,17 @@ if TYPE_CHECKING:
     from windlass.client.client import Client
     from windlass.packaging.snapshot import Snapshot
 
-# A placeholder for the executables of a job specification that are not known yet.
+# Stands in for the executables of a job specification that are not known yet.
 TO_COME = ProcessCall(argv=("",))
 _MOST_NAMED = 100
 
 
 class Filing(msgspec.Struct, frozen=True, kw_only=True):
-    """The experiment, the labels and other data under which a new trial is recorded."""
+    """The experiment, labels and other data that are recorded with a new trial."""
 
     experiment: str
     experiment_id: int | None = None  # None: the newest experiment with this name
-    key: str = ""  # the idempotency key, or "" to create a new trial in any case
+    key: str = ""  # the idempotency key, or "" to always create a new trial
     labels: tuple[str, ...] = ()
     auxiliary: bool = False
     parent_id: int | None = None
@@ -61,11 +61,11 @@ class Filing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan:
-    """A job without its programs. `Plan.draft` builds the request for a trial from a plan.
+    """A checked job without its programs, from which `Plan.draft` builds requests for trials.
 
-    `outline` is the spec of the job without code, interpreter and executables. The constructor
-    takes one snapshot of the project. All roles use this snapshot, except roles whose code was
-    uploaded earlier with `wl.package`. `call_site` is None if all roles were packaged.
+    `outline` is the job's spec without code, interpreter and executables. The constructor takes one
+    snapshot of the project. All roles share it, except roles whose code `wl.package` uploaded
+    earlier. `call_site` is None if all roles were packaged.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Plan:
         self._lock = _resolve(packages, client)
         self._large_values = LargeValues()
         self._source = None if call_site is None else Source(client, call_site)
-        # The values are kept, so that no other value gets the same id.
+        # Holding the values keeps their ids from being reused.
         self._last_sources: (
             tuple[tuple[int, ...], Sequence[Any], tuple[FunctionSource, ...]] | None
         ) = None
@@ -106,9 +106,9 @@ class Plan:
     def draft(
         self, programs: Sequence[Program], params: Mapping[str, Any], filing: Filing | None = None
     ) -> Draft:
-        """Build a draft of the job. `programs` are in the order of the roles.
+        """Build a draft of the job. `programs` has one program per role, in the order of the roles.
 
-        `filing` replaces the filing of the plan.
+        `filing` overrides the plan's own filing.
         """
         source = self._source
         if filing is not None:
@@ -173,9 +173,9 @@ class Plan:
     def _sources_of(
         self, values: Sequence[Any], whose: Source | Packaged
     ) -> tuple[FunctionSource, ...]:
-        """Return the sources of functions and classes that a call carries, without secrets.
+        """Return the sources of functions and classes that a call carries, with secrets removed.
 
-        The result is cached, because the calls of a `map` carry the same functions.
+        The result is cached, because all calls of a `map` carry the same functions.
         """
         key = tuple(map(id, values))
         if self._last_sources is None or self._last_sources[0] != key:
@@ -186,7 +186,7 @@ class Plan:
     def _python(self, draft: Draft) -> Python:
         """Return the `python` field of the job's specification.
 
-        Its import paths leave out folders inside the snapshots.
+        Import paths inside the snapshots are left out.
         """
         packages, lock_text = self._lock
         lock = draft.attach(lock_text.encode()) if lock_text is not None else None
@@ -238,9 +238,9 @@ def _check_filing(secrets: Mapping[str, str], filing: Filing) -> None:
 
 
 def build_private(secrets: Mapping[str, str], *, embedded: bool) -> Private:
-    """Build the private data of a trial, such as secrets, which no record contains.
+    """Build a trial's private data, such as secrets, which is never recorded.
 
-    If `embedded`, the server runs as this user on this machine, and receives all environment
+    If `embedded`, the server runs as this user on this machine, so it receives all environment
     variables.
     """
     if not embedded:
@@ -273,7 +273,7 @@ def build_plan(client: Client, options: Options, default_name: str, call_site: C
 def _resolve(
     packages: Sequence[str] | str | None, client: Client
 ) -> tuple[tuple[str, ...], str | None]:
-    """Return the requested packages, and the text of a lock file that fixes all versions."""
+    """Return the requested packages, and the text of a lock file that pins all versions."""
     if not packages:
         return (), None
     import sys
@@ -285,6 +285,6 @@ def _resolve(
 
 
 def mask_recipe(recipe: Recipe, secrets: Collection[str]) -> Recipe:
-    """Remove the arguments from the record of a submission if they contain a secret."""
+    """Remove the arguments from a submission's record if they contain a secret."""
     masked = mask(recipe.arguments, secrets)
     return recipe if masked == recipe.arguments else msgspec.structs.replace(recipe, arguments={})

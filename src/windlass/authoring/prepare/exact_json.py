@@ -12,8 +12,8 @@ from windlass.authoring.checks.options import find_text_flaw
 from windlass.authoring.public.executables import Raw
 from windlass.model.errors import shown
 
-_EXACT = 2**53  # JSON readers lose digits of larger numbers
-_LARGEST = 1 << 20  # characters, where a number counts as eight
+_EXACT = 2**53  # JSON readers lose digits of numbers above this
+_LARGEST = 1 << 20  # characters; a number counts as eight
 
 RAW = "wl.Raw"
 
@@ -42,7 +42,7 @@ def words_as_json(arguments: Any) -> Any:
 
 
 def words_from_json(recorded: Any) -> Any:
-    """Convert JSON from `words_as_json` back to the arguments of a program.
+    """Convert JSON from `words_as_json` back to a program's arguments.
 
     >>> words_from_json({"lr": 0.1, "x": {"wl.Raw": "-v"}})
     {'lr': 0.1, 'x': Raw(text='-v')}
@@ -57,7 +57,7 @@ def words_from_json(recorded: Any) -> Any:
 def exact_json(value: Any) -> Any:
     """Convert a value to JSON. Paths become strings and tuples become lists.
 
-    Values that JSON cannot represent, such as functions, raise `NotExact`.
+    Values that JSON cannot represent exactly, such as functions, raise `NotExact`.
 
     >>> exact_json({"lr": 0.1, "shape": (2, 3)})
     {'lr': 0.1, 'shape': [2, 3]}
@@ -72,7 +72,7 @@ def exact_json(value: Any) -> Any:
 def call_as_json(arguments: Any) -> Any:
     """Convert function arguments to JSON.
 
-    Returns None if JSON would change the arguments, or if they are too large.
+    Return None if JSON would change the arguments, or if they are too large.
 
     >>> call_as_json({"lr": 0.1}), call_as_json({"shape": (2, 3)})
     ({'lr': 0.1}, None)
@@ -84,7 +84,7 @@ def call_as_json(arguments: Any) -> Any:
 
 
 class _JsonWriter:
-    """Converts a value to JSON, up to a maximum depth and size.
+    """Converts a value to JSON, with a limit on depth and size.
 
     A strict writer rejects values that JSON would change, such as paths and tuples.
     """
@@ -132,7 +132,7 @@ def _key(name: Any, at: str) -> str:
 
 
 def _unwrap(value: Any) -> Any:
-    """Return the plain number or text inside a path, a numpy value or an enum member."""
+    """Return the plain number or text that a path, numpy value or enum member stands for."""
     if isinstance(value, os.PathLike):
         return os.fsdecode(value)
     item = getattr(value, "item", None)

@@ -1,8 +1,8 @@
 """Generators, which are functions that add jobs to an experiment one by one.
 
-A generator runs in the user's process, not on the server. It can therefore use any local variable,
-and a debugger can stop in it. The server records a trial for the generator from the start. This
-trial and its child trials remain if the user's process ends.
+A generator runs in the user's process, not on the server. It can therefore use local variables, and
+you can debug it. The server records a trial for the generator from the start. This trial and its
+child trials survive the end of the user's process.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from windlass.packaging.provenance import collect
 def add_generator(
     client: Client, experiment: ExperimentRecord, generator: Callable[..., Any], options: AddOptions
 ) -> Trial[Any]:
-    """Start a generator in the background, and return its trial.
+    """Start a generator in the background and return its trial.
 
     If a trial with the same identity exists, return that trial.
     """
     arguments, params = check_generator(generator, options)
-    # Take the lease on the experiment first, so that the trial never lacks a lease holder.
+    # Take the lease on the experiment first, so that the trial always has a lease holder.
     building = hold(client.transport, experiment)
     try:
         request = build_request(experiment, generator, params, options, building.holder)
@@ -49,11 +49,11 @@ def add_generator(
         if not _is_new(building, record):
             building.release()
             return trial
-    except BaseException:  # release the experiment after any error
+    except BaseException:  # KeyboardInterrupt must release it, too
         building.release()
         raise
     start = building.start_async if _is_async(generator) else building.start
-    # The generator's thread refreshes the trial, so it gets a copy of its own.
+    # The generator's thread refreshes its trial, so it gets its own copy.
     start(Trial(client.transport, record), generator, arguments)
     return trial
 
@@ -77,9 +77,10 @@ def add_to(trial: TrialRecord, client: Client, what: Any, options: AddOptions) -
 def check_generator(
     generator: Callable[..., Any], options: AddOptions
 ) -> tuple[dict[str, Any], Mapping[str, Any]]:
-    """Check the arguments of a generator. One error reports all problems.
+    """Check a generator's arguments. One error lists all problems.
 
-    Returns the arguments for the call, and the arguments to record, which include the defaults.
+    Return the arguments for the call and the arguments to record. The recorded arguments include
+    defaults.
     """
     problems = [text for _, text in check_add_options(options)]
     args = options.args if options.args is not None else {}
@@ -118,7 +119,7 @@ def check_generator(
 
 
 def _generator_hint(generator: Callable[..., Any]) -> str:
-    """Return the hint for a function that cannot be called as a generator."""
+    """Return a hint for a function that cannot be called as a generator."""
     name = name_of(generator)
     return (
         "Windlass calls a plain function as a generator, with its trial as the first "
@@ -135,7 +136,7 @@ def build_request(
     options: AddOptions,
     holder: str,
 ) -> CreateTrial:
-    """Build the request for the trial of a generator."""
+    """Build the request for a generator's trial."""
     qualname = getattr(generator, "__qualname__", type(generator).__qualname__)
     call = GeneratorCall(qualname=qualname[:1024], holder=holder)
     identity = options.identity or ""
@@ -154,7 +155,7 @@ def build_request(
 
 
 def _is_new(building: ExperimentBuilder, record: TrialRecord) -> bool:
-    """Return whether this call created the generator's trial. The generator must then start."""
+    """Return whether this call created the generator's trial and must start the generator."""
     executable = record.spec.roles[0].executable
     is_ours = isinstance(executable, GeneratorCall) and executable.holder == building.holder
     return is_ours and not building.is_started(record.id)

@@ -1,4 +1,4 @@
-"""Prepares a job for submission. It builds the job's spec, its programs and the request."""
+"""Prepares a job for submission: builds the job's spec, its programs and the request."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ E = TypeVar("E", bound=Enum)
 
 @dataclass(frozen=True)
 class PreparedJob:
-    """A checked job, with all the data that its submission needs."""
+    """A checked job with everything needed to submit it."""
 
     name: str
     experiment: str
@@ -84,22 +84,22 @@ class PreparedJob:
     secrets: Mapping[str, str] = field(repr=False)
     packages: Sequence[str] | str | None
     template: str = ""  # name of the template
-    labels: tuple[str, ...] = ()  # labels of the template and of the options
+    labels: tuple[str, ...] = ()  # labels from the template and the options
 
     def draft(self, client: Client, filing: Filing | None = None) -> Draft:
-        """Package the code, and build the request that `client.submit` sends."""
+        """Package the code and build the request that `client.submit` sends."""
         filing = self.filing(filing)
         return self.plan(client, filing).draft(self.programs, self.params)
 
     def filing(self, filing: Filing | None = None) -> Filing:
-        """Return the filing of the trial with the recipe and the labels of the job."""
+        """Return the trial's filing, including the job's recipe and labels."""
         where = filing or Filing(experiment=self.experiment)
         recipe = replace(where.recipe, arguments=dict(self.arguments), template=self.template)
         labels = tuple(dict.fromkeys((*self.labels, *where.labels)))
         return replace(where, recipe=recipe, labels=labels)
 
     def plan(self, client: Client, filing: Filing) -> Plan:
-        """Package the code. Jobs that differ only in their arguments share a plan."""
+        """Package the code and return a plan, which can be shared by jobs with other arguments."""
         return Plan(
             client,
             self.outline,
@@ -120,8 +120,8 @@ def prepare_job(
 ) -> PreparedJob:
     """Check a job or a group and prepare it for submission.
 
-    `client` reads the job's template, if it has one. The default client is used otherwise.
-    `similar` is the same job with other arguments, which has the same call site.
+    `client` reads the job's template, if it has one. By default, this is the default client.
+    `similar` is the same job with other arguments, so its call site is reused.
     """
     template = ""
     labels: tuple[str, ...] = ()
@@ -169,7 +169,7 @@ def prepare_job(
 
 
 def build_outline(job: JobBase) -> JobSpec:
-    """Build the specification of a checked job, still without code and executables."""
+    """Build the specification of a checked job, without its code and executables."""
     framework = framework_of(job)
     named = roles_of(job)
     is_alone = not job.framework and [_replicas(role) for role in named.values()] == [1]
@@ -212,7 +212,7 @@ def build_outline(job: JobBase) -> JobSpec:
 def _stops_on_repeat(job: JobBase) -> bool:
     """Return whether a job fails as soon as a replica repeats an early failure.
 
-    This is the default for jobs that set neither `restart_policy` nor `backoff_limit`.
+    This is the default if neither `restart_policy` nor `backoff_limit` is set.
     """
     if job.stop_on_repeat is not None:
         return job.stop_on_repeat
@@ -232,7 +232,7 @@ def _resources_of(executor: Executor | None) -> Resources:
 def _in_pods(job: JobBase) -> dict[str, KubernetesOptions]:
     """Return the Kubernetes options of each role.
 
-    A role without options gets the namespace of the other roles.
+    A role without Kubernetes options gets the other roles' namespace.
     """
     from windlass.authoring.checks.kubernetes import build_options, namespaces_of
 
@@ -258,9 +258,9 @@ def _seconds(duration: str | float | None) -> float | None:
 
 
 def _default_name(job: JobBase) -> str:
-    """Return the default name of a job, which is the program of its first role.
+    """Return a job's default name, which is the program of its first role.
 
-    Roles that are services do not count.
+    Services are skipped.
     """
     framework, roles = framework_of(job), roles_of(job)
     serving = [name for name, role in roles.items() if is_service(name, role, framework)]
@@ -271,8 +271,8 @@ def _default_name(job: JobBase) -> str:
 def _params_of(roles: Mapping[str, Job], framework: Framework) -> dict[str, Any]:
     """Return the parameters to record for the trial.
 
-    If all roles that are not services have the same parameters, these are the parameters of the
-    trial. Otherwise, the parameters are recorded by role.
+    If all roles except services have the same parameters, these are the trial's parameters.
+    Otherwise, the parameters are recorded by role.
     """
     by_role = {
         name: describe_params(record_params(unwrap(role.executable), role.args or ()))
@@ -284,9 +284,9 @@ def _params_of(roles: Mapping[str, Job], framework: Framework) -> dict[str, Any]
 
 
 def join_params(by_role: Mapping[str, dict[str, Any]], services: Sequence[str]) -> dict[str, Any]:
-    """Join the parameters of all roles to the parameters of the trial.
+    """Combine the parameters of all roles into the trial's parameters.
 
-    If all roles except `services` have the same parameters, these are the parameters of the trial.
+    If all roles except `services` have the same parameters, these are the trial's parameters.
 
     >>> join_params({"worker": {"lr": 0.1}, "ps": {}}, ["ps"])
     {'lr': 0.1}
@@ -307,7 +307,7 @@ def _record_arguments(roles: Mapping[str, Job]) -> dict[str, Any]:
         is_function = isinstance(unwrap(role.executable), PythonFunction)
         arguments = (call_as_json if is_function else words_as_json)(role.args or {})
         if arguments is not None:
-            # Record empty arguments, too. A missing entry would mean "not recorded".
+            # Record even empty arguments, because a missing entry would mean "not recorded".
             by_role[name] = arguments
     return by_role
 

@@ -1,4 +1,4 @@
-"""The warning about a call with large arguments or closure variables."""
+"""Warns about calls with large arguments or closure variables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ADVICE = (
     "Windlass stores it once, however many trials get it, but each trial loads all of it. To send "
     "less, pass a path and read the data inside the function, or mount a folder with volumes=."
 )
-_warned: set[Any] = set()  # the functions with a warning: to find the variable takes a while
+_warned: set[Any] = set()  # functions already warned about; finding a large variable takes a while
 
 
 def warn_of_large_call(call: Call, size: int, root: Path) -> None:

@@ -23,7 +23,7 @@ _LONGEST = 100_000
 def new_experiment(
     name: Any, project: Any, labels: Any, description: Any, config: Any, *, exist_ok: Any = False
 ) -> CreateExperiment:
-    """Build the request for an experiment. One error reports all problems."""
+    """Build the request for an experiment. One error lists all problems."""
     problems = [
         *check_name("name", "" if name is None else name),
         *check_project(project),
@@ -50,7 +50,7 @@ def new_experiment(
 
 
 def read_config(config: Any) -> tuple[dict[str, Any], list[Problem]]:
-    """Return a configuration as JSON, and the problems of the configuration."""
+    """Return a configuration as JSON, and any problems with it."""
     if config is None:
         return {}, []
     if not isinstance(config, Mapping):

@@ -1,7 +1,7 @@
-"""The options of `@wl.run`, with checks of single options and of their combination.
+"""The options of `@wl.run`, with checks of each option and of their combinations.
 
-A trial imports the user's module, which applies the decorator `@wl.run` again. To keep this import
-fast, modules that only a submission needs are imported inside functions.
+When a trial imports the user's module, the decorator `@wl.run` is applied again. To keep this
+import fast, modules that only a submission needs are imported inside functions.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a `wl.run` function or a command, as the user wrote them."""
+    """The user-supplied options of a `wl.run` function or a command."""
 
     accelerator: str | None = None
     cpus: float | None = None
@@ -71,7 +71,7 @@ class Options:
     executor: Executor | None = None
 
     def changed(self, changes: Mapping[str, Any], where: str) -> Options:
-        """Return a copy of the options with some changes, and check the result."""
+        """Return a copy of the options with changes. The copy is checked."""
         names = [field.name for field in fields(self)]
         chosen = replace(self, **{name: changes[name] for name in changes if name in names})
         unknown = [
@@ -82,7 +82,7 @@ class Options:
         return chosen.check(where, unknown)
 
     def check(self, where: str, problems: Sequence[Problem] = ()) -> Options:
-        """Raise one error that lists the given `problems` and all problems of the options."""
+        """Raise one error that lists `problems` and all problems with the options."""
         texts = [text for _, text in (*problems, *self._problems())]
         refused = self._unsupported()
         if texts:
@@ -105,7 +105,7 @@ class Options:
         return BACKENDS.get(str(self.backend_name), BACKENDS[LOCAL])
 
     def outline(self) -> JobSpec:
-        """Build the specification of the job, still without code and executable."""
+        """Build the job's specification, without its code and executable."""
         from windlass.authoring.prepare.draft import TO_COME
         from windlass.model.job import JobSpec, RestartPolicy, RestartScope, Role
 
@@ -123,7 +123,7 @@ class Options:
             replicas=1 if self.replicas is None else self.replicas,
             resources=build_resources(chosen.cpus, chosen.memory, chosen.accelerator),
             env=dict(self.env or {}),
-            # A function runs once unless retries are set.
+            # By default, a function runs only once.
             restart_policy=RestartPolicy.ON_FAILURE if self.retries else RestartPolicy.NEVER,
             kubernetes=self._in_pods() if self.backend_name == KUBERNETES else None,
         )
@@ -140,12 +140,12 @@ class Options:
         )
 
     def job(self, function: Any) -> Job:
-        """Return the `wl.Job` of a function with these options."""
+        """Return a `wl.Job` that runs a function with these options."""
         from windlass.authoring.public.executables import PythonFunction
         from windlass.authoring.public.jobs import Job
 
         restarts: dict[str, Any] = {}
-        if self.retries is not None or self.template is None:  # otherwise the template decides
+        if self.retries is not None or self.template is None:  # if unset, the template decides
             restarts["restart_policy"] = "OnFailure" if self.retries else "Never"
             restarts["backoff_limit"] = self.retries or 0
         return Job(
@@ -190,7 +190,7 @@ class Options:
         return secret_values(self.secrets)
 
     def without_secret_values(self) -> Options:
-        """Return the options with the names of secrets, but without their values."""
+        """Return the options with secrets' names but without their values."""
         return replace(self, secrets=tuple(self.secrets)) if self.secrets else self
 
     # -- what can be wrong with them --------------------------------------------------
@@ -219,7 +219,7 @@ class Options:
         ]
 
     def _beside_executor(self) -> list[Problem]:
-        """Return the problem of each option that must be set on the executor instead."""
+        """Return a problem for each option that must be set on the executor instead."""
         if self.executor is None:
             return []
         names = ("backend", "accelerator", "cpus", "memory", "container_image")
@@ -239,7 +239,7 @@ class Options:
         ]
 
     def _no_priority(self) -> Problem:
-        """Return the problem that functions have no option `priority`."""
+        """Return a problem which says that functions have no `priority` option."""
         flaw = "there is no option 'priority'"
         if self.capabilities.has_priority:
             return ("priority",), (
@@ -271,7 +271,7 @@ class Options:
 
 
 def backend_of_executor(executor: Any) -> str:
-    """Return the backend of an executor, or "local" for an unsupported executor.
+    """Return an executor's backend, or "local" for an unsupported executor.
 
     >>> from windlass.authoring.public.executors import Kubernetes
     >>> backend_of_executor(Kubernetes(queue="team-a"))
@@ -282,7 +282,7 @@ def backend_of_executor(executor: Any) -> str:
 
 
 def check_executor(executor: Any) -> list[Problem]:
-    """Return the problems of an executor."""
+    """Return the problems with an executor."""
     if executor is None:
         return []
     from windlass.authoring.public.executors import EXECUTORS, Executor, Kubernetes, Local
@@ -301,7 +301,7 @@ def check_executor(executor: Any) -> list[Problem]:
 
 
 def unsupported_executor(executor: Any) -> list[str]:
-    """Return the reason why Windlass cannot run jobs on an executor, or [] if it can."""
+    """Return why Windlass cannot run jobs on an executor, as a list, or [] if it can."""
     kind = type(executor)
     if getattr(kind, "backend", LOCAL) in BACKENDS:
         return []
@@ -312,7 +312,7 @@ def unsupported_executor(executor: Any) -> list[str]:
 
 
 def check_resources(cpus: Any, memory: Any, accelerator: Any) -> list[Problem]:
-    """Return the problems of the options `cpus`, `memory` and `accelerator`."""
+    """Return the problems with the options `cpus`, `memory` and `accelerator`."""
     return [
         *parse_problems("accelerator", accelerator, parse_accelerator),
         *check_cpus(cpus),
@@ -323,9 +323,9 @@ def check_resources(cpus: Any, memory: Any, accelerator: Any) -> list[Problem]:
 def build_resources(
     cpus: float | None, memory: str | int | None, accelerator: str | None
 ) -> Resources:
-    """Build the resources of a replica.
+    """Build a replica's resources.
 
-    Numeric libraries use as many threads as `cpus`, but only if `cpus` is set.
+    If `cpus` is set, numeric libraries use that many threads.
     """
     from windlass.model.hardware.resources import Accelerator, Resources
 
@@ -339,7 +339,7 @@ def build_resources(
 
 
 def build_volumes(volumes: Mapping[str, str | os.PathLike[str]] | None) -> tuple[Volume, ...]:
-    """Convert the volumes of a job to structs, with absolute source paths."""
+    """Convert a job's volumes to structs with absolute source paths."""
     from windlass.model.job import Volume
 
     return tuple(
@@ -369,7 +369,7 @@ def secret_values(secrets: Sequence[str] | Mapping[str, str] | None) -> dict[str
 def refuse_recorded_secrets(
     secrets: Mapping[str, str], recorded: Iterable[str], where: str
 ) -> None:
-    """Raise an error if a text that will be recorded contains a secret."""
+    """Raise an error if a secret occurs in text that will be recorded."""
     from windlass.packaging.draft import SHORTEST_SECRET
 
     texts = list(recorded) if secrets else []

@@ -1,4 +1,4 @@
-"""Changes the arguments and environment variables of a job."""
+"""Changes a job's arguments and environment variables."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ J = TypeVar("J", bound=JobBase)
 
 
 def replace_fields(job: J, **changes: Any) -> J:
-    """Return a copy of a job with some fields replaced. The copy is checked later."""
+    """Return a copy of a job with some fields replaced. The copy is not checked here."""
     new = object.__new__(type(job))
     new.__dict__.update(job.__dict__, **changes)
     return new
 
 
 def with_arguments(job: J, args: Any) -> tuple[J, list[Problem]]:
-    """Change arguments of a job. Return the new job, and the problems of the change.
+    """Change a job's arguments. Return the new job and the problems with the changes.
 
-    For a group, `args` contains the arguments of each role: `{"learner": {"lr": 0.1}}`.
+    For a group, `args` maps each role to its arguments: `{"learner": {"lr": 0.1}}`.
     """
     return _apply_by_role(
         job,
@@ -37,15 +37,15 @@ def with_arguments(job: J, args: Any) -> tuple[J, list[Problem]]:
 
 
 def with_env(job: J, env: Any) -> tuple[J, list[Problem]]:
-    """Change environment variables of a job. For a group, `env` has a mapping for each role."""
+    """Change a job's environment variables. For a group, `env` has one mapping per role."""
     return _apply_by_role(job, env, "env", lambda role, changes: _merge_env(role.env, changes))
 
 
 def merge_arguments(executable: Any, own: Any, changes: Any) -> Any:
-    """Apply `changes` to the arguments `own` of an executable.
+    """Apply `changes` to `own`, the current arguments of an executable.
 
-    Two mappings are merged by name, including nested mappings. A new list replaces an old list. A
-    mapping and a list are joined to one list, in which the mapping becomes flags. For a function,
+    Two mappings are merged by name, at all levels of nesting. A new list replaces an old list. A
+    mapping and a list are joined into one list, in which the mapping becomes flags. For a function,
     each changed argument is replaced as a whole.
 
     >>> merge_arguments(None, {"lr": 1, "model": {"depth": 3, "width": 8}}, {"model": {"depth": 4}})
@@ -62,7 +62,7 @@ def merge_arguments(executable: Any, own: Any, changes: Any) -> Any:
         return _merge_nested(own, changes) if isinstance(own, Mapping) else changes
     flags = own if isinstance(own, Mapping) else changes
     if check_arguments(flags):
-        return flags  # the check of the job then reports the problem
+        return flags  # the job's own check then reports the problem
     words = command_line(flags)
     return [*words, *changes] if flags is own else [*own, *words]
 
@@ -112,7 +112,7 @@ def _merge_nested(
 
 
 def _merge_call(function: Callable[..., Any], own: Any, changes: Any) -> Any:
-    """Merge two sets of arguments of a function. Each set may be a list or a mapping."""
+    """Merge two sets of a function's arguments. Each set may be a list or a mapping."""
     if isinstance(own, Mapping) is not isinstance(changes, Mapping):
         own, changes = _by_name(function, own), _by_name(function, changes)
     if isinstance(own, Mapping) and isinstance(changes, Mapping):

@@ -1,4 +1,4 @@
-"""Implements `wl.package`, which uploads the code of executables in one snapshot per project."""
+"""Implements `wl.package`, which uploads executables' code in one snapshot per project."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 
 def package(client: Client, executables: Sequence[Executable | Packaged]) -> list[Packaged]:
-    """Upload the current code of executables, and return packaged executables in the same order.
+    """Upload the executables' current code, and return packaged executables in the same order.
 
-    Executables of the same project share a snapshot. Executables that are already packaged are
-    returned unchanged.
+    Executables in the same project share a snapshot. Already packaged executables are returned
+    unchanged.
     """
     _check(executables)
     endpoint = client.transport.endpoint
@@ -78,9 +78,9 @@ def package(client: Client, executables: Sequence[Executable | Packaged]) -> lis
 
 
 def _tree_of(root: Root) -> Root:
-    """Return the root that identifies a snapshot, so that scripts of a project share a snapshot.
+    """Return a root that is equal for all scripts in a project, so that they share a snapshot.
 
-    The script is part of the result only if the snapshot depends on the script.
+    The root includes the script only if the snapshot depends on it.
     """
     return root if root.kind == "loaded" else msgspec.structs.replace(root, script=None)
 
@@ -94,7 +94,7 @@ def _collector(values: list[Any]) -> Callable[[Sequence[Any]], bytes]:
 
 
 class _Sent(NamedTuple):
-    """An uploaded snapshot, and the digest of the list of installed packages."""
+    """An uploaded snapshot, and the digest of the package list."""
 
     source: Source
     snapshot: Snapshot
@@ -103,7 +103,7 @@ class _Sent(NamedTuple):
 
 
 def _send(client: Client, source: Source, by_value: Sequence[Any]) -> _Sent:
-    """Upload a snapshot to the server, with the sources of functions that have no file."""
+    """Upload a snapshot, together with the sources of functions that are not in any file."""
     import hashlib
 
     listed = hashlib.sha256(source.packages).hexdigest()
@@ -129,7 +129,7 @@ def _check(executables: Any) -> None:
         f"{number}: {flaw}" if len(executables) > 1 else flaw
         for number, executable in enumerate(executables)
         if (
-            # The backend is not known yet. Submission checks the executable again.
+            # The backend is not known yet, so submission checks the executable again.
             flaw := executable_flaw(executable, has_packages=True, is_elsewhere=True)
             or _place_flaw(executable)
         )

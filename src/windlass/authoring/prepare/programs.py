@@ -36,13 +36,13 @@ _LONGEST_NAME = 200
 def executable_flaw(
     executable: Any, *, has_packages: bool = False, is_elsewhere: bool = False
 ) -> str:
-    """Return the reason why an executable cannot run, or "" if it can.
+    """Return why an executable cannot run, or "" if it can.
 
-    Further lines of the result are a hint. Modules from packages that are not installed yet, and
-    files inside images, are not checked.
+    Any lines after the first are a hint. Modules from packages that are yet to be installed are not
+    checked, and neither are files inside images.
     """
     match executable:
-        case Packaged():  # packaging checked the rest
+        case Packaged():  # packaging already checked everything else
             return executable.flaw if not (has_packages or is_elsewhere) else ""
         case PythonScript(path, root):
             return script_flaw(path) or root_flaw(root, path)
@@ -60,7 +60,7 @@ def executable_flaw(
 
 
 def executable_name(executable: Executable | Packaged) -> str:
-    """Return the default name of a job that runs this executable."""
+    """Return the default name for a job that runs this executable."""
     match executable:
         case Packaged():
             return executable.name
@@ -77,9 +77,9 @@ def executable_name(executable: Executable | Packaged) -> str:
 
 
 def find_call_site(executables: Iterable[Executable]) -> CallSite:
-    """Return the call site of the first executable that belongs to a project.
+    """Return the call site of the first executable that determines a project.
 
-    If no executable does, return the call site of this process.
+    If none does, return this process's call site.
     """
     for executable in executables:
         match executable:
@@ -96,7 +96,7 @@ def find_call_site(executables: Iterable[Executable]) -> CallSite:
 def build_program(
     executable: Executable | Packaged, arguments: Arguments, call_site: CallSite | None
 ) -> Call | ProcessCall:
-    """Build the command or the function call that a replica runs. Paths are valid in the trial."""
+    """Build the command or function call of a replica, with paths that are valid in the trial."""
     what = unwrap(executable)
     if isinstance(what, PythonFunction):
         args, kwargs = _call_arguments(arguments)
@@ -106,9 +106,9 @@ def build_program(
 
 
 def command_words(executable: Executable, call_site: CallSite | None) -> tuple[str, ...]:
-    """Return the command line of an executable, without arguments.
+    """Return an executable's command line, without arguments.
 
-    Paths are valid in the trial. A function has no command line.
+    The paths are valid in the trial. For a function, the command line is empty.
     """
     assert call_site is not None  # noqa: S101 -- packaged programs have argv
     match executable:
@@ -122,7 +122,7 @@ def command_words(executable: Executable, call_site: CallSite | None) -> tuple[s
 
 
 def unwrap(executable: Executable | Packaged) -> Executable:
-    """Return the executable inside a packaged executable. Return any other executable unchanged."""
+    """Return the executable inside a packaged executable, and any other executable unchanged."""
     return executable.executable if isinstance(executable, Packaged) else executable
 
 
@@ -134,9 +134,9 @@ def record_params(executable: Executable, arguments: Arguments) -> dict[str, Any
 
 
 def program_params(own: Sequence[str], arguments: Arguments) -> dict[str, Any]:
-    """Return the parameters to record for a program.
+    """Return a program's parameters, for the trial's record.
 
-    They come from the command itself (`own`), and from the arguments of the job.
+    They come from the command's own words (`own`) and from the job's arguments.
     """
     if isinstance(arguments, Mapping):
         return {**read_params(own), **_without_raw(arguments)}
@@ -151,7 +151,7 @@ def _without_raw(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def argument_flaw(executable: PythonFunction, arguments: Arguments) -> str:
-    """Return the reason why a function does not accept the arguments, or "" if it does."""
+    """Return why a function does not accept the arguments, or "" if it does."""
     try:
         bind(plain_function(executable.function), *_call_arguments(arguments))
     except TypeError as error:
@@ -163,7 +163,7 @@ def argument_flaw(executable: PythonFunction, arguments: Arguments) -> str:
 
 
 def script_flaw(path: Any) -> str:
-    """Return why a path is not a Python script, with a suggestion, or "" if it is."""
+    """Return why a path is not a Python script, including a suggestion, or "" if it is one."""
     if not isinstance(path, (str, os.PathLike)):
         return f"{shown(path)} is not a path of a script"
     if os.path.isfile(path):
@@ -175,7 +175,7 @@ def script_flaw(path: Any) -> str:
 
 
 def root_flaw(root: Any, path: str | os.PathLike[str]) -> str:
-    """Return why a folder cannot be the project of a script, or "" if it can."""
+    """Return why a folder cannot be a script's project, or "" if it can."""
     if root is None:
         return ""
     if not isinstance(root, (str, os.PathLike)) or not os.path.isdir(root):
@@ -186,7 +186,7 @@ def root_flaw(root: Any, path: str | os.PathLike[str]) -> str:
 
 
 def path_in_trial(path: str | os.PathLike[str], call_site: CallSite) -> str:
-    """Return the path that a project file has inside the trial."""
+    """Return the path of a project file inside the trial."""
     root, real = os.path.realpath(call_site.root.path), os.path.realpath(path)
     name = shown(os.fspath(path))
     if not is_within(real, root):
@@ -206,7 +206,7 @@ def path_in_trial(path: str | os.PathLike[str], call_site: CallSite) -> str:
 
 
 def path_flaw(executable: Executable | Packaged, call_site: CallSite) -> str:
-    """Return why a trial would not contain the script of an executable, or "" if it would."""
+    """Return why an executable's script would be missing in a trial, or "" if it would not be."""
     if not isinstance(executable, PythonScript):
         return ""
     try:
@@ -217,14 +217,14 @@ def path_flaw(executable: Executable | Packaged, call_site: CallSite) -> str:
 
 
 def stem(path: str | os.PathLike[str]) -> str:
-    """Return the name of a file without its extension."""
+    """Return a file's name without its extension."""
     name = os.path.splitext(os.path.basename(path))[0]
     printable = "".join(c if c.isprintable() else "?" for c in name).strip()
     return printable[:_LONGEST_NAME] or "run"
 
 
 def describe_missing_file(path: str | os.PathLike[str]) -> str:
-    """Describe a missing file and the folder where Windlass expected the file.
+    """Describe a missing file and the folder where it was expected.
 
     >>> describe_missing_file("/home/ada/train.py")
     "'train.py' in /home/ada"
@@ -237,7 +237,7 @@ def describe_missing_file(path: str | os.PathLike[str]) -> str:
 
 
 def nearest_file(path: str | os.PathLike[str]) -> str:
-    """Return a suggestion of a similar file, or "" if no file is similar."""
+    """Return a hint that names a similar file, or "" if no file is similar."""
     folder, name = os.path.split(path)
     try:
         names = os.listdir(folder or ".")
@@ -254,7 +254,7 @@ def nearest_file(path: str | os.PathLike[str]) -> str:
 
 
 def command_name(words: Sequence[str]) -> str:
-    """Return a name for a command: its Python module, its script, or else its program.
+    """Return a name for a command, from its Python module, its script, or else its program.
 
     >>> command_name(["python", "-u", "-m", "pkg.train", "--lr", "1"])
     'pkg.train'
@@ -271,8 +271,7 @@ def command_name(words: Sequence[str]) -> str:
 def python_subject(words: Sequence[str]) -> tuple[int, bool] | None:
     """Return the position of the module or script in a command that runs Python.
 
-    The boolean is True for a module. Returns None if the command runs neither a module nor a
-    script.
+    The boolean is True for a module. Return None if the command runs neither.
     """
     if not os.path.basename(words[0]).startswith("python"):
         return None
@@ -290,7 +289,7 @@ def python_subject(words: Sequence[str]) -> tuple[int, bool] | None:
 
 
 def is_command(name: str, *, is_elsewhere: bool = False) -> bool:
-    """Return whether a program can be found on the PATH, or beside the Python interpreter.
+    """Return whether a program is on the PATH or next to the Python interpreter.
 
     `is_elsewhere` is True if the trial runs on another machine, whose programs are unknown.
     """
@@ -305,7 +304,7 @@ def is_command(name: str, *, is_elsewhere: bool = False) -> bool:
 
 
 def program_flaw(name: str, *, is_elsewhere: bool = False) -> str:
-    """Return why the first word of a command is not a program, or "" if it is."""
+    """Return why a command's first word is not a program, or "" if it is."""
     if is_command(name, is_elsewhere=is_elsewhere):
         return ""
     if not os.path.isfile(name):
@@ -331,7 +330,7 @@ def _command_flaw(words: Any, *, is_elsewhere: bool) -> str:
 
 
 def _program_in_trial(name: str, call_site: CallSite) -> str:
-    """Return the path that a program has in the trial. Project files are in the snapshot."""
+    """Return a program's path inside the trial, where the snapshot holds the project's files."""
     if is_command(name) or not os.path.isfile(name):
         return name  # the file may exist on another machine
     if is_within(os.path.realpath(name), os.path.realpath(call_site.root.path)):
@@ -353,7 +352,7 @@ def own_arguments(executable: Executable) -> Sequence[str]:
 
 
 def arguments_among(words: Sequence[str]) -> Sequence[str]:
-    """Return the words of a command after its program, or after its Python script.
+    """Return the words after a command's program or Python script.
 
     >>> arguments_among(["python", "-u", "train.py", "--lr", "1"])
     ['--lr', '1']
@@ -398,7 +397,7 @@ def _call_arguments(arguments: Arguments) -> tuple[Sequence[Any], Mapping[str, A
 
 
 def _suggest_executable(value: Any) -> str:
-    """Suggest an executable for a value that is not an executable."""
+    """Suggest an executable in place of a value that is not one."""
     if isinstance(value, (str, os.PathLike)):
         text = os.fspath(value)
         return (

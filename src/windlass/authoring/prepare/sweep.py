@@ -1,4 +1,4 @@
-"""The trials of one call of `map` or `starmap`."""
+"""Submits the trials of one call of `map` or `starmap`, and yields their values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from windlass.client.terminal.map_progress import MapProgress
     from windlass.packaging.draft import Draft
 
-_AHEAD = 1000  # the number of trials that are submitted before the first value is taken
+_AHEAD = 1000  # the most trials that are submitted ahead of the values taken so far
 _BATCH = 500  # trials in one request
 _LARGEST_BATCH = 16 << 20  # bytes of arguments in one request
 _LONGEST = 0.02  # seconds to collect a batch from an iterator of unknown length
@@ -26,9 +26,9 @@ _ENDED_EARLY = "the map it belongs to ended early"
 
 
 class Sweep:
-    """The trials of one `map`, which are submitted in advance and in batches.
+    """The trials of one `map`, submitted in advance and in batches.
 
-    `plan` connects to the server and takes the snapshot of the code, once the first item is there.
+    Once the first item is available, `plan` connects to the server and takes the code snapshot.
     """
 
     def __init__(
@@ -53,10 +53,10 @@ class Sweep:
         self._progress: MapProgress | None = None
 
     def begin(self) -> None:
-        """Submit the first trials. If a submission fails, stop the others."""
+        """Submit the first trials. If a submission fails, stop those already submitted."""
         try:
             self._submit_ahead()
-        except BaseException:  # Ctrl-C also stops all trials
+        except BaseException:  # Ctrl-C must stop all trials, too
             self._stop_rest()
             raise
 
@@ -115,14 +115,14 @@ class Sweep:
     def _stop_rest(self) -> None:
         """Stop the remaining trials, newest first.
 
-        Otherwise, a waiting trial might start when an earlier trial stops.
+        With the oldest first, each stop would free capacity for a waiting trial to start.
         """
         self._recover_sent()
         for trial in reversed(self._waiting):
             trial.stop(reason=_ENDED_EARLY)
 
     def _recover_sent(self) -> None:
-        """Find the trials of a request without a response. Either all of them exist or none."""
+        """Find the trials of a request whose response was lost. Either all exist, or none."""
         drafts, self._sending = self._sending, []
         if not drafts or self._client is None:
             return
@@ -159,7 +159,7 @@ class Sweep:
 
 
 def is_submitted(client: Client, draft: Draft) -> bool:
-    """Return whether the server has the trial of a draft."""
+    """Return whether the server already has a draft's trial."""
     from windlass.model.requests import TrialPage
 
     query = {"uid": draft.request.key}

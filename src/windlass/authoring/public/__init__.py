@@ -1,1 +1,1 @@
-"""The part of `authoring` that users call, such as `@wl.run`, `wl.Job` and executors."""
+"""The part of `authoring` that users call: `@wl.run`, `wl.Job`, executors and others."""

@@ -1,7 +1,8 @@
 """Configures the server's login to a Kubernetes cluster from a script.
 
-This module is unnecessary if Windlass uses a kubeconfig file, or runs in a pod with an account. A
-login is tested at once, and `kube/api/stored_login.py` stores it in the home for all later jobs.
+Scripts need this module only if Windlass has no kubeconfig file and does not run in a pod with a
+service account. Each login is tested at once. `kube/api/stored_login.py` then stores it in the home
+for all later jobs.
 """
 
 from __future__ import annotations
@@ -22,21 +23,21 @@ if TYPE_CHECKING:
 @suggest_fields
 @dataclass(frozen=True)
 class TokenAuthentication:
-    """A token for a Kubernetes cluster, and the address of the cluster.
+    """A token for a Kubernetes cluster, and the cluster's address.
 
     ```python
     auth = wl.TokenAuthentication(token="sha256~Qx7…", server="https://api.lab.example:6443")
     ```
 
-    After `auth.login()`, all jobs run in that cluster until `auth.logout()`. The token is stored in
+    After `auth.login()`, all jobs run in this cluster until `auth.logout()`. The token is stored in
     the Windlass home, in a file that only you can read.
 
     Args:
         token: the token, as printed by `oc whoami -t` or `kubectl create token`.
         server: the address of the cluster's API, such as `"https://api.lab.example:6443"`.
-        skip_tls: whether to accept any certificate. Use this only for tests.
+        skip_tls: accept any certificate. Use this only for tests.
         ca_cert_path: a file with the certificate of the authority that signed the cluster's
-            certificate. Unnecessary if this machine already trusts the authority.
+            certificate. Only needed if this machine does not trust the authority.
     """
 
     token: str = field(repr=False)
@@ -46,14 +47,14 @@ class TokenAuthentication:
 
     @users_call("TokenAuthentication.login")
     def login(self) -> str:
-        """Test this login, and use it for all jobs from now on.
+        """Test this login and use it for all jobs from now on.
 
         ```python
         auth.login()  # 'Logged in to https://api.lab.example:6443 as ada.'
         ```
 
-        If the address does not respond, the certificate is not trusted or the token is refused, the
-        call raises `wl.KubernetesError` and changes nothing.
+        If the address does not respond, the certificate is not trusted or the token is rejected,
+        this method raises `wl.KubernetesError` and changes nothing.
         """
         from windlass.kube.api.stored_login import TokenLogin
 
@@ -72,7 +73,7 @@ class TokenAuthentication:
 
     @users_call("TokenAuthentication.logout")
     def logout(self) -> str:
-        """Delete the stored token. Jobs then use the kubeconfig file, if there is one.
+        """Delete the stored token. Jobs then use the kubeconfig file, if it exists.
 
         ```python
         auth.logout()  # 'Logged out of https://api.lab.example:6443.'
@@ -121,21 +122,21 @@ class KubeConfigFileAuthentication:
     After `auth.load_config()`, all jobs use the file until `auth.logout()`.
 
     Args:
-        path: the path of the file. It is read again whenever the server connects.
+        path: the path of the file, which is read again whenever the server connects.
     """
 
     path: str | os.PathLike[str]
 
     @users_call("KubeConfigFileAuthentication.load_config")
     def load_config(self) -> str:
-        """Test the kubeconfig file, and use it for all jobs from now on.
+        """Test the kubeconfig file and use it for all jobs from now on.
 
         ```python
         auth.load_config()  # 'Logged in to https://api.lab.example:6443 as ada.'
         ```
 
-        If the file is invalid, the cluster is unreachable or the credentials are refused, the call
-        raises `wl.KubernetesError` and changes nothing.
+        If the file is invalid, the cluster is unreachable or the credentials are rejected, this
+        method raises `wl.KubernetesError` and changes nothing.
         """
         from windlass.kube.api.stored_login import ConfigFileLogin
 
@@ -144,7 +145,7 @@ class KubeConfigFileAuthentication:
 
     @users_call("KubeConfigFileAuthentication.logout")
     def logout(self) -> str:
-        """Stop using the kubeconfig file. The file itself stays unchanged.
+        """Stop using the kubeconfig file. The file itself is not changed.
 
         ```python
         auth.logout()  # 'lab/kubeconfig is no longer used.'

@@ -1,6 +1,6 @@
 """The kinds of programs that a job can run.
 
-These classes import almost nothing, so that a trial that imports them starts fast.
+These classes import almost nothing, so that trials that import them start fast.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 
 @dataclass(frozen=True, repr=False)
 class PythonScript:
-    """A Python script of the project, which runs as `python train.py` with this interpreter.
+    """A Python script in the project, run as `python train.py` with this interpreter.
 
-    The path is relative to the working directory, or to the job file that contains the path. The
-    project is the folder `root`. By default, it is the nearest parent folder with `.git`, or else
-    with `pyproject.toml`, or else the folder of the script.
+    The path is relative to the working directory, or to the job file that contains it. `root` is
+    the project folder. By default, it is the nearest parent folder with `.git`, or else with
+    `pyproject.toml`, or else the script's folder.
 
     ```python
     wl.PythonScript("train.py")
@@ -35,7 +35,7 @@ class PythonScript:
 
 @dataclass(frozen=True)
 class PythonModule:
-    """A module of the project or of an installed package, which runs as `python -m pkg.train`.
+    """A module in the project or an installed package, run as `python -m pkg.train`.
 
     ```python
     wl.PythonModule("pkg.train")
@@ -47,10 +47,9 @@ class PythonModule:
 
 @dataclass(frozen=True)
 class PythonFunction:
-    """A function that every replica calls. The value of rank 0 becomes the value of the trial.
+    """A function that every replica calls. The value from rank 0 becomes the trial's value.
 
-    The function may be decorated with `wl.run`. The options of the job apply, not the options of
-    the decorator.
+    If the function is decorated with `wl.run`, the job's options apply instead of the decorator's.
 
     ```python
     def train(lr):
@@ -66,9 +65,9 @@ class PythonFunction:
 
 @dataclass(frozen=True)
 class Command:
-    """A command line. Its program is on the `PATH`, or is an executable file of the project.
+    """A command line whose program is on the `PATH` or is an executable file in the project.
 
-    The word `python` stands for the interpreter of this process.
+    The word `python` stands for this process's interpreter.
 
     ```python
     wl.Command(["torchrun", "train.py"])
@@ -80,10 +79,10 @@ class Command:
 
 @dataclass(frozen=True)
 class Container:
-    """A container image, with an optional command that replaces the image's own command.
+    """A container image, with an optional command that replaces the image's default.
 
-    No executor supports `wl.Container` yet, so such a job is refused. To run code in an image, use
-    any other executable with `wl.Kubernetes(container_image=...)`.
+    No executor supports `wl.Container` yet, so jobs with it are refused. To run code in an image,
+    use any other executable with `wl.Kubernetes(container_image=...)`.
 
     ```python
     wl.Container("python:3.11", command=["python", "-m", "json.tool", "--help"])
@@ -96,9 +95,9 @@ class Container:
 
 @dataclass(frozen=True)
 class Raw:
-    """Text that is split into words as a shell would split it, without expanding variables.
+    """Text that is split into words like a shell command, but without expanding variables.
 
-    In the arguments of a job, the words stay in their position. The name of the entry is omitted.
+    Among a job's arguments, the words keep their position. The entry's name is dropped.
 
     ```python
     echo = wl.Command(["echo"])

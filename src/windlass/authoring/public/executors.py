@@ -1,8 +1,8 @@
-"""Executors, which name the backend and the resources of a job's replicas.
+"""Executors, which select the backend and the resources of a job's replicas.
 
-Executors are plain values whose fields have the same names, so that a script can move to another
-backend with another executor. A job is refused if no server supports its executor yet. All roles of
-a job run on the same backend.
+Executors are plain values with common field names, so that a script can switch to another backend
+by switching its executor. A job is refused if no server supports its executor yet. All roles of a
+job run on the same backend.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from windlass.model.backends import KUBERNETES, LOCAL
 @suggest_fields
 @dataclass(frozen=True)
 class Local:
-    """Runs replicas as plain processes on the server's machine, which is usually this machine.
+    """Runs replicas as plain processes on the server's machine, which is usually this one.
 
     ```python
     wl.Local(cpus=2, memory="4GB")
@@ -27,9 +27,9 @@ class Local:
     ```
 
     Args:
-        cpus: the CPUs to reserve for a replica (default: 1).
-        memory: the memory to reserve for a replica: `"16GB"`.
-        accelerator: the accelerators of a replica: `"a100"`, `"a100x2"`, `"gpu"`, `"cpu"`.
+        cpus: the CPUs to reserve per replica (default: 1).
+        memory: the memory to reserve per replica, such as `"16GB"`.
+        accelerator: the accelerators per replica, such as `"a100"`, `"a100x2"`, `"gpu"` or `"cpu"`.
     """
 
     backend: ClassVar = LOCAL
@@ -41,7 +41,7 @@ class Local:
 @suggest_fields
 @dataclass(frozen=True, kw_only=True)
 class Kubernetes:
-    """Runs each replica as a pod of a Kubernetes cluster. Nothing must be installed in the cluster.
+    """Runs each replica as a pod in a Kubernetes cluster. The cluster needs nothing installed.
 
     ```python
     wl.Kubernetes(namespace="research", accelerator="a100x8", container_image="lab/train:7")
@@ -49,22 +49,22 @@ class Kubernetes:
     ```
 
     Args:
-        namespace: the namespace of the pods, which all roles share (default: the server's own).
-        cpus: the CPUs that a replica requests (default: 1).
-        memory: the memory that a replica requests: `"16GB"`.
-        accelerator: the accelerators of a replica: `"a100"`, `"a100x2"`, `"gpu"`, `"cpu"`.
+        namespace: the namespace of the pods, the same for all roles (default: the server's own).
+        cpus: the CPUs to request per replica (default: 1).
+        memory: the memory to request per replica, such as `"16GB"`.
+        accelerator: the accelerators per replica, such as `"a100"`, `"a100x2"`, `"gpu"` or `"cpu"`.
         container_image: the image of the pods, which must contain Python (default: a small image).
-        node_selector: labels that the node of a pod must have.
-        tolerations: taints of nodes that the pods tolerate, as in the Kubernetes API.
+        node_selector: labels that a pod's node must have.
+        tolerations: node taints that the pods tolerate, as in the Kubernetes API.
         service_account: the Kubernetes service account of the pods.
-        queue: the local queue of the job, if the cluster uses Kueue.
+        queue: the job's local queue, if the cluster uses Kueue.
         priority_class: the priority class of the pods.
-        volumes: sources to mount, by path: `"claim:NAME"`, `"claim:NAME/FOLDER"`,
-            `"config:NAME"`, `"secret:NAME"`, `"host:/PATH"`, `"scratch:10GB"`, `"memory:2GB"`.
-            A source that ends in `:ro` is read-only.
-        image_pull_secrets: the names of the secrets that allow pulling the image.
-        pod_patch: a patch of the pod's specification, for fields without an option here.
-            Lists of named objects are merged by name. `None` removes a field.
+        volumes: sources to mount, by mount path: `"claim:NAME"`, `"claim:NAME/FOLDER"`,
+            `"config:NAME"`, `"secret:NAME"`, `"host:/PATH"`, `"scratch:10GB"`, `"memory:2GB"`. A
+            source ending in `:ro` is mounted read-only.
+        image_pull_secrets: the names of the secrets for pulling the image.
+        pod_patch: a patch for the pod's specification, for fields that have no option here. Lists
+            of named objects are merged by name. `None` removes a field.
     """
 
     backend: ClassVar = KUBERNETES
@@ -86,7 +86,7 @@ class Kubernetes:
 @suggest_fields
 @dataclass(frozen=True, kw_only=True)
 class Ray:
-    """A Ray cluster that would run each replica as an actor. No server supports Ray yet.
+    """A Ray cluster, with an actor for each replica. No server supports Ray yet.
 
     ```python
     wl.Ray(cluster="ray://head:10001", cpus=4)
@@ -94,9 +94,9 @@ class Ray:
 
     Args:
         cluster: the address of the cluster.
-        cpus: the CPUs that a replica requests (default: 1).
-        memory: the memory that a replica requests: `"16GB"`.
-        accelerator: the accelerators of a replica: `"a100"`, `"a100x2"`, `"gpu"`, `"cpu"`.
+        cpus: the CPUs to request per replica (default: 1).
+        memory: the memory to request per replica, such as `"16GB"`.
+        accelerator: the accelerators per replica, such as `"a100"`, `"a100x2"`, `"gpu"` or `"cpu"`.
     """
 
     backend: ClassVar = "ray"

@@ -1,4 +1,4 @@
-"""Reads job files, which are TOML files with the fields of `wl.Job` or `wl.JobGroup`."""
+"""Reads job files: TOML files with the fields of `wl.Job` or `wl.JobGroup`."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from windlass.model.errors import InvalidArgument, shown
 EXECUTABLES = ("script", "module", "command", "function")
 _OF_ROLE = (*EXECUTABLES, *(name for name in ROLE if name != "executable"))
 _SHOWN_KEYS = 8
-_LARGEST = 1_000_000  # in bytes; a pipe or a device may be endless
+_LARGEST = 1_000_000  # bytes; this bounds the read, because a pipe or a device may be endless
 _WHERE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
 def read_job(path: str | os.PathLike[str]) -> Job | JobGroup:
-    """Read a job from a TOML file. One error reports all problems with their line numbers.
+    """Read a job from a TOML file. One error lists all problems with their line numbers.
 
-    A job with a single role has all fields at the top level. A job with several roles has a table
+    A job with a single role has all fields at the top level. A job with several roles has one table
     per role:
 
     ```toml
@@ -55,9 +55,9 @@ def read_job(path: str | os.PathLike[str]) -> Job | JobGroup:
     ```
 
     Each role sets exactly one of `script`, `module`, `command` (a list of words) and `function`
-    (`"pkg.module:name"`). Paths are relative to the file. Modules are searched from the working
-    directory, and functions from the working directory and the folder of the file. `executor = {
-    backend = "kubernetes", ... }` accepts the fields of `wl.Kubernetes`.
+    (`"pkg.module:name"`). Paths are relative to the job file. Modules are looked up from the
+    working directory, and functions from the working directory and the job file's folder. `executor
+    = { backend = "kubernetes", ... }` accepts the fields of `wl.Kubernetes`.
     """
     file = os.fspath(path)
     text = _read(file)
@@ -77,7 +77,7 @@ def read_job(path: str | os.PathLike[str]) -> Job | JobGroup:
 
 
 class _Reader:
-    """Builds a job from a parsed TOML document, and collects the problems."""
+    """Builds a job from a parsed TOML document, collecting all problems."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -161,7 +161,7 @@ class _Reader:
         return PythonModule(value) if kind == "module" else self._function(value, where)
 
     def _words(self, words: Any) -> Any:
-        """Return the words of a command. The path of its program is relative to the job file."""
+        """Return a command's words. Its program may be a path relative to the job file."""
         if not isinstance(words, list) or not words or not isinstance(words[0], str):
             return words
         program, *others = words
@@ -177,7 +177,7 @@ class _Reader:
                 at, f"function: {shown(text)} does not name a function; write 'pkg.module:name'"
             )
             return None
-        # The paths stay in sys.path, because the trial also imports the function from them.
+        # The paths stay in sys.path, because the trial imports the function through them, too.
         for folder in (os.path.abspath(self._folder), os.getcwd()):
             if folder not in sys.path:
                 sys.path.insert(0, folder)
@@ -219,7 +219,7 @@ class _Reader:
 
 
 def _guess(name: str, value: Any, allowed: tuple[str, ...], at: Keys) -> str:
-    """Return a suggestion of a key to use instead of an unknown key."""
+    """Return a hint that names the key to use instead of an unknown key."""
     if not at and _is_role(value):
         return f"write [roles.{name}]"
     meant = ELSEWHERE.get(name, name)
@@ -240,20 +240,20 @@ def _guess(name: str, value: Any, allowed: tuple[str, ...], at: Keys) -> str:
 
 
 def _is_path(target: str, source: Any) -> bool:
-    """Return whether the source of a volume is a path on this machine.
+    """Return whether a volume's source is a path on this machine.
 
-    Only volumes of pods have absolute targets, and their sources are not paths on this machine.
+    An absolute target means that the volume is for pods, so its source is not on this machine.
     """
     return isinstance(source, str) and not target.startswith("/")
 
 
 def _is_role(value: Any) -> bool:
-    """Return whether a value is the table of a role, recognized by its executable."""
+    """Return whether a value is a role's table, recognized by its executable."""
     return isinstance(value, dict) and any(kind in value for kind in EXECUTABLES)
 
 
 def _own_problems(job: Job | JobGroup, earlier: list[Problem]) -> list[Problem]:
-    """Return the problems of the job that were not found while reading the file."""
+    """Return the job's problems that reading the file did not already find."""
     reported = {keys for keys, _ in earlier}
     has_no_role = isinstance(job, JobGroup) and not job.roles and bool(reported)
     return [
@@ -301,7 +301,7 @@ def _format_problems(file: str, text: str, problems: list[Problem]) -> list[str]
 
 
 def _line_of(keys: Keys, lines: Mapping[Keys, int]) -> int:
-    """Return the line number of a key path, or of the nearest parent with a line number."""
+    """Return the line number of a key path, or else of its nearest parent that has one."""
     if keys[-1:] == ("executable",):
         kinds = ((*keys[:-1], kind) for kind in EXECUTABLES)
         keys = next((candidate for candidate in kinds if candidate in lines), keys)

@@ -1,4 +1,4 @@
-"""Jobs and job groups, which describe what to run. Users create and submit them."""
+"""Jobs and job groups, which describe what to run and submit it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class JobBase:
-    """The fields that apply to a whole job, not to one of its roles."""
+    """The fields that apply to a whole job rather than to one of its roles."""
 
     framework: str | None = None
     restart_scope: str | None = None
@@ -42,10 +42,10 @@ class JobBase:
     keep_best: str | None = None
 
     def submit(self, *, dry_run: bool = False) -> Trial[Any]:
-        """Start the job as a trial and return the trial at once. One error reports all problems.
+        """Start the job as a trial and return it without waiting. One error lists all problems.
 
-        With `dry_run`, nothing starts, not even the server. The call prints the commands,
-        environment, resources and code of the job, and raises an error if the job is invalid.
+        With `dry_run`, nothing is started, not even the server. Instead, the job's commands,
+        environment, resources and code are printed, and an invalid job raises an error.
 
         ```python
         wl.Job(wl.Command(["echo", "hello"]), replicas=2).submit(dry_run=True)
@@ -65,7 +65,7 @@ class JobBase:
         raise failure
 
     def run(self) -> Trial[Any]:
-        """Run the job as a trial, show its output, and return the trial when the trial has ended.
+        """Run the job as a trial, show its output, and return the trial once it has ended.
 
         ```python
         job = wl.Job(wl.Command(["echo", "hello"]), replicas=2, executor=wl.Local(cpus=0.5))
@@ -73,8 +73,8 @@ class JobBase:
         print(trial.state)
         ```
 
-        If there are several replicas, each line starts with the name of its replica. Ctrl-C stops
-        the trial. A failed trial raises `wl.TrialFailed`, or the exception of its function.
+        With several replicas, each line starts with its replica's name. Ctrl-C stops the trial. A
+        failed trial raises `wl.TrialFailed`, or the exception of its function.
         """
         from windlass.client.connection.in_pod import check_asking
 
@@ -113,7 +113,7 @@ class JobBase:
 @suggest_fields
 @dataclass(frozen=True, repr=False)
 class Job(JobBase):
-    """A program with its arguments, resources, number of replicas and restart rules.
+    """A program, with its arguments, resources, number of replicas and restart rules.
 
     ```python
     job = wl.Job(
@@ -130,8 +130,8 @@ class Job(JobBase):
     trial.wait()
     ```
 
-    Creating a job starts nothing. The job is checked when it is submitted, or when it becomes a
-    role of a `wl.JobGroup`. One error then reports all problems.
+    Creating a job starts nothing. The job is checked when you submit it or make it a role of a
+    `wl.JobGroup`. A single error then lists all problems.
 
     Args:
         executable: the program that every replica runs. Use a `wl.PythonScript`, `wl.PythonModule`,
@@ -144,36 +144,37 @@ class Job(JobBase):
         executor: the backend and the resources of each replica, such as `wl.Local(cpus=2)`.
         replicas: the number of replicas that run at the same time (default: 1).
         framework: the framework that connects the replicas: `"torch"`, `"tensorflow"`, `"jax"`.
-        restart_policy: when to restart a replica that ended: `"Never"`, `"OnFailure"`, `"Always"`
-            or `"ExitCode"`, which means exit codes of 128 and above. The default is `"Never"` for
-            a single replica without a framework, and `"OnFailure"` otherwise.
-        restart_scope: which replicas restart when one replica restarts: only this `"replica"`, or
-            all replicas of the `"job"` (default for torch and jax).
+        restart_policy: when to restart an ended replica: `"Never"`, `"OnFailure"`, `"Always"` or
+            `"ExitCode"`, which means exit codes of 128 and above. The default is `"Never"` for a
+            single replica without a framework, and `"OnFailure"` otherwise.
+        restart_scope: whether a restart affects only the one `"replica"` or the whole `"job"`
+            (default for torch and jax).
         backoff_limit: the maximum number of restarts of the whole job (default: 6).
-        stop_on_repeat: whether the job fails, without another restart, when an attempt fails within
-            10 s with the Python exception of the attempt before. By default, it does if neither
+        stop_on_repeat: whether to stop restarting when an attempt fails within 10 s with the same
+            Python exception as the previous attempt. The default is True if neither
             `restart_policy` nor `backoff_limit` is set.
         active_deadline: the longest time that the job may run, such as `"2h"`.
-        ttl_after_finished: how long remaining replicas stay after the job has ended: `"10m"`.
+        ttl_after_finished: how long remaining replicas stay after the job has ended, such as
+            `"10m"`.
         clean_policy: the replicas to stop when the job ends: `"Running"` (default), `"All"` or
             `"None"`.
         success_policy: only for tensorflow. With `"AllWorkers"`, the job succeeds when all workers
-            are done. By default, the job succeeds when worker 0 is done.
+            are done. By default, it succeeds when worker 0 is done.
         priority: jobs with a higher priority start first (default: 0).
-        suspend: create the job in the suspended state. It starts when it is resumed.
-        service: True if the role only serves other roles. It is stopped when they are done.
+        suspend: create the job suspended. It starts when you resume it.
+        service: True if the role only supports other roles. It is stopped when they are done.
         name: the name of the trial (default: the name of the script, module, function or program).
-        experiment: the experiment that gets the trial (default: the name of the trial).
+        experiment: the experiment to add the trial to (default: the trial's name).
         packages: packages to install in addition to the packages of this environment, such as
             `["scikit-learn", "pandas==2.2"]`, or the path of a requirements file.
         secrets: names of environment variables to copy from this process, or a mapping of names to
             values. Values are never recorded, and are masked in the log.
         volumes: other files and folders, by their path in the trial: `{"data": "/path/to/data"}`.
-        template: the name of a template (`wl.create_template`) that supplies fields that this job
-            does not set.
+        template: the name of a template (`wl.create_template`), which fills in unset fields of this
+            job.
         keep_last: the number of newest checkpoints to keep (default: all, or 1 with `keep_best`).
-        keep_best: how many of the best checkpoints to keep in addition, and the metric that ranks
-            them: `"min val_loss"`, `"3 max accuracy"`.
+        keep_best: the number of best checkpoints to keep as well, and the metric that ranks them:
+            `"min val_loss"`, `"3 max accuracy"`.
     """
 
     executable: Executable | Packaged
@@ -187,7 +188,7 @@ class Job(JobBase):
 
 @dataclass(frozen=True, init=False, repr=False)
 class JobGroup(JobBase):
-    """A job with several roles, which are admitted, run, ended and recorded together.
+    """A job with several roles, which are admitted, stopped and recorded as a unit.
 
     ```python
     half = wl.Local(cpus=0.5)
@@ -200,14 +201,14 @@ class JobGroup(JobBase):
     group.submit().wait()
     ```
 
-    The `wl.Job` of a role sets its executable, replicas, resources and restart policy. The group
-    sets everything else. All roles share one interpreter. They also share one snapshot of the code,
-    except that a packaged role runs its own code. When the group is created, one error reports all
+    Each role's `wl.Job` sets its executable, replicas, resources and restart policy. The group sets
+    everything else. All roles share one interpreter. They also share one code snapshot, except that
+    packaged roles run their own code. Creating an invalid group raises one error that lists all
     problems of the group and its roles.
 
     Args:
-        roles: a mapping of names to roles, for names that are not Python identifiers. Write other
-            roles as keyword arguments: `worker=wl.Job(...)`.
+        roles: a mapping of names to roles, for names that are not Python identifiers. Pass all
+            other roles as keyword arguments: `worker=wl.Job(...)`.
         framework: the framework that connects the replicas: `"torch"`, `"tensorflow"`, `"jax"`.
 
     The other arguments are the same as in `wl.Job`.
@@ -246,7 +247,7 @@ class JobGroup(JobBase):
         failure = None
         try:
             object.__setattr__(self, "roles", _merged(roles, role_jobs))
-            if not IS_TRIAL:  # inside a trial, the files that the check needs may be missing
+            if not IS_TRIAL:  # inside a trial, files that the check looks for may be missing
                 from windlass.authoring.checks.job import check_job
 
                 check_job(self)
@@ -267,7 +268,7 @@ def _client(*, dry_run: bool) -> Client:
 
 
 def _merged(roles: Any, named: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge the roles that were passed as a mapping and as keyword arguments."""
+    """Merge roles passed as a mapping with roles passed as keyword arguments."""
     if roles is not None and not isinstance(roles, Mapping):
         raise InvalidArgument(
             f"wl.JobGroup: {shown(roles)} is not a mapping of roles.",

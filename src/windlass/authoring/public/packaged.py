@@ -1,4 +1,4 @@
-"""Packaged executables, whose code `wl.package` has uploaded to a server."""
+"""Packaged executables, whose code `wl.package` has already uploaded to a server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Packaged:
     """An executable whose code was uploaded. Use it in a `wl.Job` like any other executable.
 
-    `wl.package` and `Experiment.package` create it. Later edits of the files have no effect on it.
+    `wl.package` and `Experiment.package` create it. Later edits to the files have no effect on it.
     A job with a packaged executable takes no new snapshot. `tree` is the hash of the code. The same
     files have the same hash on every machine.
 
@@ -37,12 +37,12 @@ class Packaged:
     tree: str
     files: int
     size: int
-    server: str  # the home of a local server, or else the server's address
-    name: str  # the default name of jobs
-    argv: tuple[str, ...]  # with paths valid in the trial, () for a function
+    server: str  # a local server's home, or else the server's address
+    name: str  # the default name of its jobs
+    argv: tuple[str, ...]  # with paths valid in the trial; empty for a function
     call_site: CallSite
     provenance: Provenance
-    flaw: str = ""  # the problem of a module that only packages= can provide
+    flaw: str = ""  # why its module cannot run, unless packages= provides the module
 
     functions: tuple[str, ...] = ()  # recorded functions and classes without a project file
 
@@ -52,7 +52,7 @@ class Packaged:
         return msgspec.structs.replace(self.call_site.code(self.tree), functions=self.functions)
 
     def has_file(self, path: str) -> bool:
-        """Return whether the project contains a file. The upload contained this file."""
+        """Return whether a file was uploaded with the project."""
         root = os.path.join(os.path.realpath(self.call_site.root.path), "")
         return os.path.realpath(path).startswith(root)
 
@@ -74,5 +74,5 @@ class Packaged:
 
 
 def server_of(endpoint: Endpoint) -> str:
-    """Return a text that identifies a server even if its port changes."""
+    """Return text that identifies a server even if its port changes."""
     return str(endpoint.home.path) if endpoint.home is not None else endpoint.url.rstrip("/")

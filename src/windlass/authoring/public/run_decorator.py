@@ -1,8 +1,8 @@
 """Implements `@wl.run`, which makes a function run as a recorded trial.
 
-Most scripts import this module first, so it must load quickly. Modules that only a decoration with
-options or a call needs are imported inside functions. That includes `typing` and `inspect`: each
-of them takes as long as the start of Python.
+Most scripts import this module first, so it must load quickly. Modules that are needed only for
+options or for calls are imported inside functions. These include `typing` and `inspect`, each of
+which takes as long to import as Python takes to start.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ else:
         return function
 
 
-# Flags of the code of generators, coroutines and asynchronous generators, as in `inspect`.
+# The code flags of generators, coroutines and asynchronous generators, as in `inspect`.
 _GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x20, 0x80, 0x200
 
 
 class Function(Generic[P, R]):
-    """A function that runs as a trial, and returns the value of the trial. `wl.run` creates it.
+    """A function that runs as a trial and returns the trial's value. `wl.run` creates it.
 
-    Inside a trial, no further trial is created. A call then runs the function directly, and `map`
-    runs it for one item after the other.
+    Calls inside a trial create no further trials. A call then runs the function directly, and `map`
+    processes one item after another.
     """
 
     __wrapped__: Callable[P, R]
@@ -69,7 +69,7 @@ class Function(Generic[P, R]):
         return self._chosen or Options()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run the function as a trial, show the output, and return the value or raise the error."""
+        """Run the function as a trial and show its output. Return its value or raise its error."""
         if _is_inside_a_trial():
             return self._function(*args, **kwargs)
         bound = self._bind(args, kwargs)
@@ -80,7 +80,7 @@ class Function(Generic[P, R]):
         return value
 
     def submit(self, *args: P.args, **kwargs: P.kwargs) -> Trial[R]:
-        """Start a trial and return it at once. The trial continues even if this process ends."""
+        """Start a trial and return it without waiting. The trial outlives this process."""
         bound = self._bind(args, kwargs)
         try:
             client, plan = self._plan()
@@ -90,7 +90,7 @@ class Function(Generic[P, R]):
         raise failure
 
     def dry_run(self, *args: P.args, **kwargs: P.kwargs) -> Trial[R]:
-        """Show what `submit` would run. Nothing starts, not even the server."""
+        """Show what `submit` would run. Nothing is started, not even the server."""
         from windlass.client.dry_run.client import DryClient
 
         bound = self._bind(args, kwargs)
@@ -102,12 +102,12 @@ class Function(Generic[P, R]):
         raise failure
 
     def map(self, items: Iterable[Any], *, return_exceptions: bool = False) -> Iterator[R]:
-        """Run one trial per item, and yield the values in the order of the items.
+        """Run one trial per item and yield the values in the order of the items.
 
-        All trials are submitted now. As many trials run at the same time as there is capacity for.
-        The iterator waits for each value. If a trial fails, the iterator raises the error of this
-        trial, and stops all unfinished trials. With `return_exceptions=True`, the iterator yields
-        the error, and the other trials continue.
+        Trials are submitted ahead of time, up to 1,000 at once. They run in parallel as far as
+        capacity allows. The iterator waits for each value. If a trial fails, the iterator raises
+        its error and stops all unfinished trials. With `return_exceptions=True`, the iterator
+        yields the error instead, and the other trials continue.
         """
         if _is_inside_a_trial():
             calls = ((item,) for item in items)
@@ -117,7 +117,7 @@ class Function(Generic[P, R]):
     def starmap(
         self, items: Iterable[Sequence[Any]], *, return_exceptions: bool = False
     ) -> Iterator[R]:
-        """Like `map`, but each item is a list of arguments.
+        """Do the same as `map`, but each item is a list of positional arguments.
 
         For example, `train.starmap([(0.1, 3), (0.01, 5)])` runs two trials with two arguments each.
         """
@@ -126,7 +126,7 @@ class Function(Generic[P, R]):
         return self._sweep(items, tuple, return_exceptions)
 
     def local(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the function in this process, without recording a trial."""
+        """Call the function in this process without recording a trial."""
         return self._function(*args, **kwargs)
 
     def options(self, **changes: Any) -> Function[P, R]:
@@ -134,7 +134,7 @@ class Function(Generic[P, R]):
         return Function(self._function, self._options.changed(changes, f"{self._name}.options"))
 
     def job(self) -> Job:
-        """Return the `wl.Job` that runs this function with its options. Use it in `Experiment.add`.
+        """Return a `wl.Job` that runs this function with its options, for `Experiment.add`.
 
         ```python
         @wl.run(cpus=2)
@@ -173,7 +173,7 @@ class Function(Generic[P, R]):
     def _run_and_watch(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], bound: dict[str, Any]
     ) -> Outcome:
-        """Run the trial and return its outcome. Errors have no internal stack frames."""
+        """Run the trial and return its outcome. Errors are stripped of internal stack frames."""
         from windlass.client.resources.trial.outcome import Outcome
         from windlass.client.terminal.watch_trial import run_and_watch
 
@@ -264,11 +264,11 @@ def run(  # noqa: F811 -- as above
     ```
 
     Args:
-        accelerator: the accelerators of a replica: `"a100"`, `"a100x2"`, `"gpu"`, `"cpu"`.
-        cpus: the CPUs to reserve for a replica (default: 1).
-        memory: the memory to reserve for a replica: `"16GB"`.
+        accelerator: the accelerators per replica, such as `"a100"`, `"a100x2"`, `"gpu"` or `"cpu"`.
+        cpus: the CPUs to reserve per replica (default: 1).
+        memory: the memory to reserve per replica, such as `"16GB"`.
         backend: the backend: `"local"` or `"kubernetes"`.
-        container_image: the container image to run in, on backends with containers.
+        container_image: the container image, for backends that use containers.
         env: environment variables.
         secrets: names of environment variables to copy from this process, or a mapping of names to
             values. Values are never recorded, and are masked in the log.
@@ -277,20 +277,20 @@ def run(  # noqa: F811 -- as above
         retries: the number of restarts after failures (default: 0).
         timeout: the longest time that the trial may run, such as `"4h"`.
         name: the name of the trials (default: the function's name).
-        experiment: the experiment that gets the trials (default: the function's name).
-        cluster: the cluster to run on, on backends that have several.
+        experiment: the experiment to add the trials to (default: the function's name).
+        cluster: the cluster to run on, for backends with several clusters.
         volumes: other files and folders, by their path in the trial: `{"data": "/path/to/data"}`.
-        spot: whether the trial may run on a machine that the provider can reclaim at any time.
+        spot: whether the trial may run on a spot machine, which the provider can reclaim at any
+            time.
         replicas: the number of processes that run the function at the same time (default: 1). Each
-            process gets the resources above and the same arguments. The trial returns the value
-            of rank 0.
+            process gets the same arguments and the full resources above. The trial returns the
+            value from rank 0.
         framework: the framework that connects the replicas: `"torch"`, `"tensorflow"`, `"jax"`.
-        template: the name of a template (`wl.create_template`) that supplies options that are not
-            set here.
+        template: the name of a template (`wl.create_template`), which fills in unset options.
         keep_last: the number of newest checkpoints to keep (default: all, or 1 with `keep_best`).
-        keep_best: how many of the best checkpoints to keep in addition, and the metric that ranks
-            them: `"min val_loss"`, `"3 max accuracy"`.
-        executor: the backend with all options, which replaces `backend` and the resources:
+        keep_best: the number of best checkpoints to keep as well, and the metric that ranks them:
+            `"min val_loss"`, `"3 max accuracy"`.
+        executor: the backend and all its options, in place of `backend` and the resources:
             `wl.Kubernetes(namespace="research", accelerator="a100x2")`.
     """
     chosen = _check_options(options) if options else None
@@ -346,7 +346,7 @@ def check_function(function: Any, wanted: str) -> None:
 
 
 def _code_flags(function: Any) -> int:
-    """Return the flags of a function's code, or 0 for a callable without Python code."""
+    """Return a function's code flags, or 0 for a callable without Python code."""
     while isinstance(function, functools.partial):
         function = function.func
     function = getattr(function, "__func__", function)  # a bound method has __func__
@@ -354,7 +354,7 @@ def _code_flags(function: Any) -> int:
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """Return the default name of the trials that run a function."""
+    """Return the default name for trials of a function."""
     plain = getattr(function, "func", function)  # a functools.partial has func
     name: str = getattr(plain, "__name__", type(plain).__name__)
     return "lambda" if name == "<lambda>" else name
@@ -363,7 +363,7 @@ def name_of(function: Callable[..., Any]) -> str:
 def bind(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Bind arguments to the parameters of a function. Wrong arguments raise a `TypeError`."""
+    """Bind arguments to a function's parameters. Raise a `TypeError` if they do not match."""
     import inspect
 
     try:
@@ -380,9 +380,9 @@ def bind(
 
 
 def _unknown_names(signature: inspect.Signature, kwargs: Mapping[str, Any]) -> str:
-    """Return a text that names the unknown keyword arguments, or "".
+    """Return text that names the unknown keyword arguments, or "" if there are none.
 
-    Python's own error does not name them if another argument is missing.
+    Python's own error does not name them if a required argument is missing as well.
     """
     parameters = signature.parameters.values()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
@@ -409,8 +409,8 @@ def _is_method(function: Any) -> bool:
 
 
 def _is_inside_a_trial() -> bool:
-    # Calls inside an external trial do create trials. Windlass did not start such a trial, and
-    # reserves nothing for it.
+    # Calls inside an external trial do create trials, because Windlass did not start the external
+    # trial and reserves nothing for it.
     return "WINDLASS_TRIAL_ID" in os.environ and "WINDLASS_EXTERNAL" not in os.environ
 
 
@@ -421,7 +421,7 @@ def _local_values(
     for item in items:
         try:
             yield function(*item)
-        except Exception as error:  # an error of the user's function
+        except Exception as error:  # an error from the user's function
             if not return_exceptions:
                 raise
             yield error

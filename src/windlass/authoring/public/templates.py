@@ -1,7 +1,7 @@
-"""Templates, which supply fields that a job does not set.
+"""Templates, which fill in fields that a job leaves unset.
 
-The fields of a template are checked when the template is created. `env`, `volumes`, `secrets` and
-`labels` of a job and its template are merged. For every other field, the job's own value wins.
+A template's fields are checked when the template is created. `env`, `volumes`, `secrets` and
+`labels` are merged from the job and its template. For every other field, the job's own value wins.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from windlass.authoring.prepare.options import Options
     from windlass.client.client import Client
 
-# Fields of a job that no template may set.
+# Job fields that no template may set.
 _OWN = ("executable", "args", "executor", "service", "suspend", "name", "experiment", "template")
 _OF_JOB = tuple(name for name in (*WHOLE, *ROLE) if name not in _OWN)
-_OF_ROLE = ("env", "restart_policy")  # these fields are set on each role of a group
+_OF_ROLE = ("env", "restart_policy")  # set on each role of a group
 FIELDS = (*OF_EXECUTOR, *_OF_JOB, "retries", "timeout", "labels")
 _STAND_IN = Command(["true"])
 
 
 @dataclass(frozen=True)
 class TemplateUse:
-    """A job after its template has filled its unset fields, with the template's name and labels."""
+    """A job whose unset fields were filled from a template, with the template's name and labels."""
 
     job: Any
     name: str = ""
@@ -44,7 +44,7 @@ class TemplateUse:
 
 
 def check_fields(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Check the fields of a template and convert them to JSON. One error reports all problems.
+    """Check a template's fields and convert them to JSON. One error lists all problems.
 
     >>> check_fields({"cpus": 2, "timeout": "4h"}, "wl.create_template")
     {'cpus': 2, 'timeout': '4h'}
@@ -71,10 +71,10 @@ def check_fields(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def apply_template(job: JobBase, client: Callable[[], Client]) -> TemplateUse:
-    """Return a job with its unset fields filled from its template."""
+    """Return a copy of the job whose unset fields are filled from its template."""
     if job.template is None:
         return TemplateUse(job)
-    check_job(job)  # report problems of the job before contacting the server
+    check_job(job)  # report the job's problems before contacting the server
     template = client().get_template(job.template)
     fields = template.fields
     return TemplateUse(_fill_job(job, fields), template.name, tuple(fields.get("labels", ())))
@@ -83,7 +83,7 @@ def apply_template(job: JobBase, client: Callable[[], Client]) -> TemplateUse:
 def plan_with_template(
     client: Client, options: Options, default_name: str, call_site: CallSite
 ) -> Plan:
-    """Build the plan of a `wl.run` function whose options name a template."""
+    """Build the plan for a `wl.run` function whose options name a template."""
     from windlass.authoring.prepare.draft import Filing, Plan
     from windlass.authoring.prepare.job_spec import build_outline
     from windlass.authoring.prepare.options import secret_values
@@ -112,7 +112,7 @@ def plan_with_template(
 
 
 def _fill_job(job: Any, fields: Mapping[str, Any]) -> Any:
-    """Return a job with its unset fields filled from `fields`."""
+    """Return a copy of the job whose unset fields are filled from `fields`."""
     job_fields = _as_job_fields(fields)
     if isinstance(job, JobGroup):
         own = {
@@ -147,7 +147,7 @@ def _fill_fields(job: Any, fields: Mapping[str, Any]) -> Any:
             changes[name] = {**value, **own}
         elif name == "secrets":
             changes[name] = _joined_secrets(own, value)
-    # Both fields control restarts. If the job sets one of them, the template sets neither.
+    # Both fields control restarts. If the job sets either, the template sets neither.
     if isinstance(job, Job) and job.restart_policy is not None:
         changes.pop("backoff_limit", None)
     if job.backoff_limit is not None:
@@ -156,9 +156,9 @@ def _fill_fields(job: Any, fields: Mapping[str, Any]) -> Any:
 
 
 def _joined_secrets(own: Any, more: Sequence[str]) -> Any:
-    """Return the names of the secrets that a job or its template has.
+    """Return the secrets of a job and its template combined.
 
-    If the job sets values of secrets, the result is a mapping with values.
+    The result is a list of names, or a mapping if the job sets the secrets' values.
     """
     added = [name for name in more if name not in own]
     if not isinstance(own, Mapping):
@@ -169,7 +169,7 @@ def _joined_secrets(own: Any, more: Sequence[str]) -> Any:
 
 
 def _as_job_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert the fields of a template to fields of `wl.Job`.
+    """Convert a template's fields to `wl.Job` fields.
 
     Fields without a counterpart in `wl.Job` are left out.
     """
@@ -196,7 +196,7 @@ def _contradictions(fields: Mapping[str, Any]) -> list[Problem]:
 
 
 def _reword(problems: Sequence[Problem], fields: Mapping[str, Any]) -> list[Problem]:
-    """Replace names of `wl.Job` fields in problems with the names that the user wrote."""
+    """Replace `wl.Job` field names in problems with the names that the user wrote."""
     reworded = []
     for keys, text in problems:
         text = text.removeprefix("executor: ")

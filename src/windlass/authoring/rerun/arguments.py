@@ -1,4 +1,4 @@
-"""Builds the arguments of a rerun from the recorded arguments and the user's changes."""
+"""Builds a rerun's arguments from the recorded arguments and the user's changes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from windlass.packaging.pickling import pack_arguments
 
 
 class RoleCall(NamedTuple):
-    """The executable, arguments and parameters with which a rerun starts a role."""
+    """The executable, arguments and parameters of one role in a rerun."""
 
     executable: Executable
     arguments: Any  # recorded for a later rerun; None if JSON cannot represent them
@@ -29,14 +29,14 @@ class RoleCall(NamedTuple):
 
 
 class Blobs(NamedTuple):
-    """Functions that download pickled arguments from the server, and add new ones to a request."""
+    """Functions that download pickled arguments from the server and attach them to a request."""
 
     fetch: Callable[[str], bytes]
     attach: Callable[[bytes], str]
 
 
 def keep_arguments(record: TrialRecord, role: Role) -> RoleCall:
-    """Return the executable and the arguments of a role, unchanged."""
+    """Return a role's executable and arguments, unchanged."""
     recorded = record.recipe.arguments.get(role.name)
     if len(record.spec.roles) == 1:
         return RoleCall(role.executable, recorded, record.params)
@@ -49,7 +49,7 @@ def keep_arguments(record: TrialRecord, role: Role) -> RoleCall:
 
 
 def change_arguments(record: TrialRecord, role: Role, changes: Any, blobs: Blobs) -> RoleCall:
-    """Return the executable and the arguments of a role, with changes."""
+    """Return a role's executable and its arguments with the changes applied."""
     if isinstance(role.executable, FunctionCall):
         return _change_call(record, role, role.executable, changes, blobs)
     assert isinstance(role.executable, ProcessCall)  # noqa: S101 -- generators were refused
@@ -91,7 +91,7 @@ def _change_words(record: TrialRecord, role: Role, call: ProcessCall, changes: A
 def _parts(argv: Sequence[str], recorded: Any) -> tuple[tuple[str, ...], Any] | None:
     """Split a command line into the command itself and its arguments.
 
-    If no arguments were recorded, all words after a script or module count as arguments. Returns
+    If no arguments were recorded, all words after a script or module count as arguments. Return
     None if the command line cannot be split.
     """
     if recorded is not None:
@@ -106,7 +106,7 @@ def _parts(argv: Sequence[str], recorded: Any) -> tuple[tuple[str, ...], Any] | 
 
 
 def merge_flags(old: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Apply changes to recorded flags. Keep the recorded order and spelling of the flags.
+    """Apply changes to recorded flags, which keep their recorded order and spelling.
 
     >>> merge_flags({"model": {"depth": 3}, "batch-size": 8}, {"model.depth": 4, "batch_size": 16})
     {'model': {'depth': 4}, 'batch-size': 16}
@@ -148,9 +148,9 @@ def _spelling(path: Sequence[str]) -> str:
 def _check_new(
     record: TrialRecord, role: Role, old: Sequence[str], changes: Mapping[str, Any]
 ) -> None:
-    """Raise an error if a flag to change is already among recorded words of a command line.
+    """Raise an error if a flag to change is among the recorded words of a command line.
 
-    Windlass cannot replace such a flag, because it does not know where the flag's value ends.
+    Windlass cannot replace such a flag, because it does not know where its value ends.
     """
     words = command_line(old)
     problems = clashes(changes, words)
@@ -168,9 +168,9 @@ def _check_new(
 
 
 def _replace_flags(words: Sequence[str], changes: Mapping[str, Any]) -> list[str]:
-    """Return a command line with changed flags, as a suggestion for the user.
+    """Return a command line with changed flags, as a suggestion to the user.
 
-    The function guesses where the value of a flag ends.
+    This function guesses where each flag's value ends.
     """
     new = list(words)
     for path, value in _leaves(changes):
@@ -227,7 +227,7 @@ def _name_flaw(name: Any, params: Mapping[str, Any]) -> str:
 def _merge_params(params: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Apply changes to recorded parameters.
 
-    A parameter may be recorded inside `**options` of the function.
+    A parameter may be recorded inside the function's `**options`.
     """
     new = dict(params)
     for name, value in describe_params(changes).items():
@@ -248,7 +248,7 @@ def _has(value: Any, name: str) -> bool:
 
 
 def _params_of_role(record: TrialRecord, role: Role) -> dict[str, Any]:
-    """Return the recorded parameters of one role."""
+    """Return one role's recorded parameters."""
     roles = [recorded.name for recorded in record.spec.roles]
     by_role = all(name in roles and isinstance(own, dict) for name, own in record.params.items())
     if len(roles) == 1 or not by_role:

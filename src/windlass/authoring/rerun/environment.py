@@ -1,4 +1,4 @@
-"""Chooses the interpreter of a rerun, with the current or the recorded packages."""
+"""Chooses a rerun's interpreter, with the current or the recorded packages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RECORDED = "recorded"
 
 
 class Environment(NamedTuple):
-    """The interpreter of a rerun, its provenance, and notes to show to the user."""
+    """A rerun's interpreter, its provenance, and notes to show to the user."""
 
     python: Python
     provenance: Provenance
@@ -38,7 +38,7 @@ class Environment(NamedTuple):
 
 
 def check_environment(environment: object) -> None:
-    """Raise an error if the option `environment` has an unknown value."""
+    """Raise an error if `environment` is not a valid option value."""
     if environment is None or environment == RECORDED:
         return
     near = nearest(str(environment), [RECORDED])
@@ -94,8 +94,8 @@ def _interpreter(
 ) -> tuple[Interpreter, list[str]]:
     """Return the interpreter for a rerun, and notes to show to the user.
 
-    This is the interpreter of the original trial. If it no longer works, and the packages are
-    rebuilt anyway, it is the interpreter of this process.
+    This is normally the original trial's interpreter. It is this process's interpreter if the
+    server is remote, or if the original no longer works and the packages are rebuilt anyway.
     """
     cache, wanted = cache_of(client), record.spec.python
     if not wanted.executable or not client.transport.endpoint.is_embedded:

@@ -1,6 +1,6 @@
-"""Runs a trial again from its record, with changes.
+"""Reruns a trial from its record, with optional changes.
 
-The record contains everything that the rerun needs, so the working directory has no effect.
+The record contains everything that the rerun needs, so the working directory does not matter.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Changes:
-    """The changes that a user wants in a rerun. A field that is None stays as recorded."""
+    """The changes that a user requests for a rerun. A field that is None stays as recorded."""
 
     args: Any = None
     env: Any = None
@@ -54,7 +54,7 @@ class Changes:
     labels: Sequence[str] | None = None
     environment: str | None = None
     secrets: Any = None
-    checkpoint: str | None = None  # the uid of the start checkpoint, or "" for none
+    checkpoint: str | None = None  # the uid of the checkpoint to start from, or "" for none
     is_fork: bool | None = None
 
 
@@ -66,7 +66,7 @@ class PreparedRerun(NamedTuple):
 
 
 def prepare_rerun(client: Client, record: TrialRecord, changes: Changes) -> PreparedRerun:
-    """Build the request for a rerun. One error reports all problems."""
+    """Build the request for a rerun. One error lists all problems."""
     refuse_unrepeatable(record)
     check_environment(changes.environment)
     roles = record.spec.roles
@@ -122,7 +122,7 @@ def prepare_rerun(client: Client, record: TrialRecord, changes: Changes) -> Prep
 def _recipe(record: TrialRecord, changes: Changes, arguments: dict[str, Any]) -> Recipe:
     """Return the record of how the rerun was submitted.
 
-    Without changes, the rerun starts from the same checkpoint as the original.
+    Without changes, the rerun starts from the same checkpoint as the original trial.
     """
     had = record.recipe
     return Recipe(
@@ -135,7 +135,7 @@ def _recipe(record: TrialRecord, changes: Changes, arguments: dict[str, Any]) ->
 
 
 def refuse_unrepeatable(record: TrialRecord) -> None:
-    """Raise an error if a trial cannot be run again, such as a shell."""
+    """Raise an error for a trial that cannot be run again, such as a shell."""
     if record.kind is TrialKind.SHELL:
         raise Unsupported(
             f"{_label(record)} is a shell, which cannot be repeated.",
@@ -154,11 +154,11 @@ def refuse_unrepeatable(record: TrialRecord) -> None:
 
 
 def _request(record: TrialRecord, changes: Changes) -> CreateTrial:
-    """Build the request for the rerun, with experiment, labels and name.
+    """Build the request for the rerun, including its experiment, labels and name.
 
-    A rerun of an auxiliary trial is auxiliary, too. A rerun never belongs to a search or a
-    generator, because these already have the result of the original trial. Labels are not copied,
-    because a label such as "best" describes only the original.
+    The rerun of an auxiliary trial is auxiliary, too. A rerun never belongs to a search or a
+    generator, because they already have the original trial's result. Labels are not copied, because
+    a label such as "best" describes only the original trial.
     """
     named = record.experiment or record.kind.value  # a command may have no experiment
     where: dict[str, Any] = {"experiment": named, "experiment_id": record.experiment_id}
@@ -195,7 +195,7 @@ def _role(role: Role, call: RoleCall, env: Mapping[str, str], executor: Local | 
 def _params(client: Client, record: TrialRecord, calls: Mapping[str, RoleCall]) -> dict[str, Any]:
     """Return the parameters to record for the rerun.
 
-    If a generator created the original trial, they include the generator's parameters.
+    If a generator created the original trial, the generator's parameters are included.
     """
     services = [role.name for role in record.spec.roles if role.service]
     own = join_params({name: call.params for name, call in calls.items()}, services)
@@ -206,7 +206,7 @@ def _params(client: Client, record: TrialRecord, calls: Mapping[str, RoleCall]) 
 
 
 def _secrets(record: TrialRecord, secrets: Any) -> dict[str, str]:
-    """Return the values of the secrets that the original trial or the changes name."""
+    """Return the values of the secrets named by the original trial or the changes."""
     values = dict(secrets) if isinstance(secrets, Mapping) else {}
     names = dict.fromkeys((*record.spec.secret_names, *(secrets or ())))
     missing = [name for name in names if name not in values and name not in os.environ]
@@ -235,7 +235,7 @@ def _keep_secrets(secrets: Mapping[str, str], request: CreateTrial, roles: Seque
 def _by_role(
     record: TrialRecord, option: str, changes: Any, problems: list[Problem]
 ) -> dict[str, Any]:
-    """Split a change by role. If the trial has only one role, the whole change belongs to it."""
+    """Split a change by role. With a single role, the whole change belongs to that role."""
     if changes is None or (isinstance(changes, Mapping) and not changes):
         return {}
     roles = [role.name for role in record.spec.roles]
@@ -290,7 +290,7 @@ def _volume_problems(client: Client, record: TrialRecord) -> list[Problem]:
 
 
 def _lost_paths(client: Client, record: TrialRecord) -> list[str]:
-    """Return a note for each import path of the original trial that no longer exists."""
+    """Return a note for each of the original trial's import paths that no longer exists."""
     if not client.transport.endpoint.is_embedded:
         return []
     gone = [path for path in record.spec.python.extra_paths if not os.path.exists(path)]

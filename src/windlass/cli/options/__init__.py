@@ -1,1 +1,1 @@
-"""The options and arguments of commands, their types, and jobs that are built from options."""
+"""The options and arguments of commands, their types, and the code that builds jobs from them."""

@@ -9,15 +9,15 @@ from windlass.home import Home
 from windlass.model.check_results import ERROR, OK, WARNING, Finding
 from windlass.model.errors import WindlassError
 
-_AT_A_GLANCE = 2.0  # seconds to wait for the answer of a cluster
+_AT_A_GLANCE = 2.0  # seconds to wait for a cluster's response
 
 
 def check_cluster_findings(
     home: Home, context: str | None, namespace: str | None
 ) -> Iterator[Finding]:
-    """Check everything that jobs need on the cluster, and yield the findings.
+    """Check everything that jobs need on the cluster and yield the findings.
 
-    `context` is a context in the KUBECONFIG of this shell.
+    `context` is a context from this shell's KUBECONFIG.
     """
     try:
         check = check_cluster(home, context, namespace)
@@ -33,7 +33,7 @@ def check_cluster_findings(
 
 
 def summarize_cluster(home: Home) -> Iterator[Finding]:
-    """Summarize the state of the cluster in one finding. Yield nothing if there is no cluster."""
+    """Summarize the cluster's state in one finding. Yield nothing if there is no cluster."""
     try:
         check = check_cluster(home, None, None, _AT_A_GLANCE)
     except WindlassError as error:

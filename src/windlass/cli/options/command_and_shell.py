@@ -61,7 +61,7 @@ def read_command_options(options: dict[str, Any]) -> CommandOptions:
 
 
 def print_run_location(client: Client, trial_id: int | None) -> None:
-    """Print a note if the trial runs in pods, because the command runs on the server's machine."""
+    """Print a note if the trial runs in pods, because commands run on the server's machine."""
     from windlass.cli.output.text import print_message
 
     if trial_id is None:

@@ -1,4 +1,4 @@
-"""Changes several trials one after another, even if the change of one trial fails."""
+"""Changes several trials one by one, continuing after errors."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 
 
 def change_trials(trial_ids: Iterable[int], change: Callable[[Trial[Any]], str]) -> int:
-    """Call `change` for each trial, and print the results and errors.
+    """Call `change` for each trial and print the results and errors.
 
-    Returns the exit code of the command, which is 1 if a change failed.
+    Return the command's exit code, which is 1 if any change failed.
     """
     from windlass.cli.output.text import print_error
     from windlass.client.client import default_client
@@ -32,12 +32,12 @@ def change_trials(trial_ids: Iterable[int], change: Callable[[Trial[Any]], str])
 
 
 def trial_label(trial: Trial[Any]) -> str:
-    """Return the id and name of a trial, as messages show them."""
+    """Return a trial's id and name, as messages show them."""
     return f"Trial {trial.id} ({trial.name})"
 
 
 def state_words(trial: Trial[Any]) -> str:
-    """Return the state and message of a trial, for a sentence that starts with "it is"."""
+    """Return a trial's state and message, for a sentence that starts with "it is"."""
     from windlass.cli.output.text import clean
 
     state = trial.state.lower()

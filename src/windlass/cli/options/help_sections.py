@@ -1,4 +1,4 @@
-"""Formats the help of commands, with sections of options and with examples."""
+"""Formats the help of commands, with options in sections and with examples."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class SectionedOption(click.Option):
-    """An option that belongs to a section of the help. Only `--help-all` lists a `rare` option."""
+    """An option in a help section. If `rare`, it is listed only by `--help-all`."""
 
     def __init__(self, *names: Any, section: str, rare: bool = False, **settings: Any) -> None:
         super().__init__(*names, **settings)
@@ -22,7 +22,7 @@ class SectionedOption(click.Option):
         self.is_rare = rare
 
 
-# Options of other tools, and their names in Windlass.
+# Maps option names of other tools to the Windlass options.
 _ELSEWHERE = {
     "--gpu": "--accelerator",
     "--gpus": "--accelerator",
@@ -32,12 +32,12 @@ _ELSEWHERE = {
 
 
 class SectionedCommand(click.Command):
-    """A command whose help lists its options in sections, in the order of their definition."""
+    """A command whose help groups its options into sections, in the order of definition."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments of the command.
+        """Parse the command's arguments.
 
-        The error for an option of another tool suggests the option of Windlass.
+        If an option comes from another tool, the error suggests the Windlass option.
         """
         try:
             return super().parse_args(ctx, args)
@@ -51,7 +51,7 @@ class SectionedCommand(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options in sections.
 
-        If some options are rare, write only the common options.
+        If any options are rare, write only the common ones.
         """
         sections: dict[str, list[tuple[str, str]]] = {}
         has_rare = any(getattr(param, "is_rare", False) for param in self.get_params(ctx))
@@ -69,12 +69,12 @@ class SectionedCommand(click.Command):
 
 
 def section_options(section: str) -> Callable[..., Callable[[F], F]]:
-    """Return a function like `click.option` that adds its options to a section of the help."""
+    """Return a variant of `click.option` that adds options to a section of the help."""
     return partial(click.option, cls=SectionedOption, section=section)
 
 
 def help_all_option(function: F) -> F:
-    """Add `--help-all`, the option that lists rare options, too."""
+    """Add `--help-all`, which also lists rare options."""
     return click.option(
         "--help-all", is_flag=True, is_eager=True, expose_value=False, callback=print_full_help,
         help="Show all options and exit.",
@@ -82,7 +82,7 @@ def help_all_option(function: F) -> F:
 
 
 def examples(*lines: str) -> str:
-    r"""Return example command lines for the end of the help. Click must not wrap these lines.
+    r"""Return example commands for the end of the help, protected from wrapping by click.
 
     >>> print(examples("windlass ls", "windlass ls -e rates").replace("\b", "").strip())
     Examples:

@@ -1,4 +1,4 @@
-"""Builds a job from the arguments of `windlass run`."""
+"""Builds a job from the arguments and options of `windlass run`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from windlass.client.client import Client
 
 WHERE = "windlass run"
-# Options that work with --file, because they name the trial or change its submission.
+# Options that work with --file, because they name the trial or affect only its submission.
 _GOES_WITH_FILE = {"file", "words", "detach", "dry_run", "as_json", "name", "experiment", "labels"}
 _OF_JOB = (
     "framework", "restart_policy", "restart_scope", "backoff_limit", "stop_on_repeat",
@@ -37,9 +37,9 @@ _OF_JOB = (
 def compose_job(
     words: Sequence[str], options: Mapping[str, Any], *, dry_run: bool = False
 ) -> PreparedJob:
-    """Build the job that runs a script or command. One error reports all problems.
+    """Build the job that runs a script or command. One error lists all problems.
 
-    `options` maps the names of command-line options to their values.
+    `options` maps command-line options to their values.
     """
     is_elsewhere = not _capabilities(options).runs_on_server
     executable, arguments, flaw = _executable(words, is_elsewhere=is_elsewhere)
@@ -81,14 +81,14 @@ def compose_job(
 
 
 def _add_labels(ready: PreparedJob, labels: Sequence[str]) -> PreparedJob:
-    """Add labels to a job. The job may already have labels from a template."""
+    """Add labels to a job that may already have labels from a template."""
     return replace(ready, labels=tuple(dict.fromkeys((*ready.labels, *labels))))
 
 
 def _capabilities(options: Mapping[str, Any]) -> Capabilities:
-    """Return the capabilities of the backend.
+    """Return the backend's capabilities.
 
-    For an unknown backend, return the capabilities of the local backend.
+    An unknown backend counts as the local backend.
     """
     return BACKENDS.get(options["backend"], BACKENDS[LOCAL])
 
@@ -102,20 +102,20 @@ def _executor(options: Mapping[str, Any]) -> Executor:
 def _executable(
     words: Sequence[str], *, is_elsewhere: bool
 ) -> tuple[PythonScript | Command, Sequence[str], InvalidArgument | None]:
-    """Find the script or command that the words name, and its arguments.
+    """Find the script or command named by the words, and its arguments.
 
-    An error is returned instead of raised, so that it can be reported together with other errors.
+    Any error is returned instead of raised, so that it can be reported together with others.
     """
     try:
         return *find_executable(words, is_elsewhere=is_elsewhere), None
     except InvalidArgument as error:
-        return Command(["true"]), (), error  # a placeholder to check the options
+        return Command(["true"]), (), error  # a placeholder; the options can still be checked
 
 
 def read_file(
     ctx: click.Context, path: str, words: Sequence[str], *, dry_run: bool = False
 ) -> PreparedJob:
-    """Read the job from a file. Raise an error for options that could contradict the file."""
+    """Read a job from a file. Raise an error for options that could contradict the file."""
     from windlass.authoring.public.job_file import read_job
 
     unfit = [
@@ -141,9 +141,9 @@ def read_file(
 
 
 def _template_client(*, dry_run: bool) -> Callable[[], Client] | None:
-    """Return a function that creates the client for reading templates, or None for the default.
+    """Return a function that creates a client for reading templates. None means the default.
 
-    The client of a dry run starts no server.
+    For a dry run, the client does not start a server.
     """
     if not dry_run:
         return None
@@ -153,7 +153,7 @@ def _template_client(*, dry_run: bool) -> Callable[[], Client] | None:
 
 
 def _contradictions(options: Mapping[str, Any]) -> list[Problem]:
-    """Return problems of options that exclude each other or belong to another backend."""
+    """Return problems with options that exclude each other or belong to another backend."""
     return [*_retry_problems(options), *_other_backend_problems(options)]
 
 
@@ -187,7 +187,7 @@ def _packages(packages: Sequence[str], requirements: str | None) -> list[str] | 
 
 
 def read_pairs(option: str, texts: Sequence[str], form: str) -> dict[str, str] | None:
-    """Parse options of the form name=value into a mapping."""
+    """Parse options of the form `name=value` into a mapping."""
     for text in texts:
         if "=" not in text:
             raise click.BadParameter(f"{text!r} is not {form}.", param_hint=f"'--{option}'")

@@ -1,4 +1,4 @@
-"""Command groups that load commands on demand and suggest corrections for typos."""
+"""Command groups that load commands on demand and suggest fixes for typos."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-_PROGRAMS = ("ls",)  # names that are both Windlass commands and common programs
+_PROGRAMS = ("ls",)  # Windlass commands that are also common programs
 _WORDS = "windlass.group-words"
-SHOWS_ALL = "windlass.help-all"  # the key in the `meta` of a click context
+SHOWS_ALL = "windlass.help-all"  # a key in a click context's `meta`
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 
 class Group(click.Group):
-    """A group of commands that suggests a similar command for an unknown name.
+    """A command group that suggests a similar command for an unknown name.
 
-    `elsewhere` maps command names of other tools to the Windlass commands.
+    `elsewhere` maps other tools' command names to Windlass commands.
     """
 
     def __init__(self, *args: Any, elsewhere: Mapping[str, str] | None = None, **kw: Any) -> None:
@@ -28,13 +28,13 @@ class Group(click.Group):
         self.elsewhere = elsewhere or {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click's signature
-        """Return the command names in the order of their definition."""
+        """Return the command names in order of definition."""
         return list(self.commands)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that the first argument names."""
+        """Find the command named by the first argument."""
         name = args[0]
         if ctx.resilient_parsing or name.startswith("-") or self.get_command(ctx, name):
             return super().resolve_command(ctx, args)
@@ -57,7 +57,7 @@ class DefaultGroup(Group):
         self._default = default
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Insert the name of the default command if the first argument names no command."""
+        """Insert the default command's name if the first argument does not name a command."""
         is_help = any(word in ctx.help_option_names for word in args[:1])
         if not is_help and not (args and args[0] in self.commands):
             args = [self._default, *args]
@@ -65,9 +65,9 @@ class DefaultGroup(Group):
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command.
+        """Run the command named on the command line.
 
-        If an option is unknown and the first word is a common program, the error suggests `--`.
+        For an unknown option after a word that is a common program, the error suggests `--`.
         """
         try:
             return super().invoke(ctx)
@@ -81,13 +81,13 @@ class DefaultGroup(Group):
 
 
 class LazyGroup(Group):
-    """A group whose commands are modules that are imported on demand.
+    """A command group whose commands are modules that are imported on demand.
 
-    `sections` maps each heading of the help to a table of command names and one-line descriptions.
-    The help and the completion use these tables, and import no command. `folders` maps each heading
-    to the package in `package` that contains the modules. To fit on one screen, the help describes
-    only the commands of the first section, and lists the others by name. `--help-all` describes all
-    commands.
+    `sections` maps each help heading to a table of command names and one-line descriptions. Help
+    and completion use these tables without importing any command. `folders` maps each heading to
+    the subpackage of `package` that contains the commands' modules. To fit on one screen, the help
+    describes only the commands in the first section, and just lists the names of all others.
+    `--help-all` describes all commands.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class LazyGroup(Group):
         ctx: click.Context,  # noqa: ARG002 -- click's signature
         cmd_name: str,
     ) -> click.Command | None:
-        """Import the module of a command, and return the command."""
+        """Import a command's module and return the command."""
         if cmd_name not in self._modules:
             return None
         command = import_module(self._modules[cmd_name]).command
@@ -140,7 +140,7 @@ class LazyGroup(Group):
                     formatter.write_text(", ".join(table))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Return the completions of a command name that starts with `incomplete`."""
+        """Return the command names that complete `incomplete`."""
         from click.shell_completion import CompletionItem
 
         commands = [
@@ -152,7 +152,7 @@ class LazyGroup(Group):
 
 
 def print_full_help(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
-    """Print the help with all commands and options. The option `--help-all` calls this function."""
+    """Print the help with all commands and options, for the option `--help-all`."""
     if not value or ctx.resilient_parsing:
         return
     ctx.meta[SHOWS_ALL] = True

@@ -1,4 +1,4 @@
-"""Detects options of Windlass that follow the name of a script, and so go to the script."""
+"""Detects Windlass options that follow a script's name, and are therefore passed to the script."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import click
 
 
 def note_misplaced(command: click.Command, words: Sequence[str]) -> str:
-    """Return a note about options of Windlass that follow the name of a script.
+    """Return a note about Windlass options that follow a script's name.
 
-    The note is empty if there are no such options, or if the text of the script mentions them.
+    The note is empty if there are none, or if the script's source mentions them.
 
     Short options are not checked, because many scripts define options such as -f.
     """
@@ -52,6 +52,6 @@ def _find(words: Sequence[str], takes_value: dict[str, bool]) -> Iterator[list[s
 
 
 def _is_command_word(text: str, word: str) -> bool:
-    """Return whether the text of a script mentions an option."""
+    """Return whether a script's source mentions an option."""
     name = word.partition("=")[0].removeprefix("--")
     return f"--{name}" in text or name.replace("-", "_") in text

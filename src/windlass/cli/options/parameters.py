@@ -1,4 +1,4 @@
-"""Options and arguments that several commands share, with their shell completion."""
+"""Options and arguments that several commands share, with shell completion."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     IntType = click.ParamType[int]
     FloatType = click.ParamType[float]
     TextType = click.ParamType[str]
-else:  # only newer versions of click have generic parameter types
+else:  # older versions of click have no generic parameter types
     IntType = FloatType = TextType = click.ParamType
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 class TrialIdType(IntType):
-    """The click type of a trial id."""
+    """The click type for a trial id."""
 
     name = "ID"
 
@@ -50,7 +50,7 @@ class TrialIdType(IntType):
 
 
 class NumberType(FloatType):
-    """The click type of a number of CPUs, which may be a fraction."""
+    """The click type for a number of CPUs, which may be a fraction."""
 
     name = "N"
 
@@ -65,7 +65,7 @@ class NumberType(FloatType):
 
 
 class TimeType(FloatType):
-    """The click type of a duration, such as 90 or 10m. The value is converted to seconds."""
+    """The click type for a duration such as 90 or 10m, converted to seconds."""
 
     name = "TIME"
 
@@ -91,7 +91,7 @@ class TimeType(FloatType):
 
 
 class StateType(TextType):
-    """The click type of a trial state, in upper or lower case."""
+    """The click type for a trial state, in upper or lower case."""
 
     name = "STATE"
 
@@ -123,7 +123,7 @@ class StateType(TextType):
 
 
 class TrialOrExperimentType(TextType):
-    """The click type of an argument that is a trial id or the name of an experiment."""
+    """The click type for a trial id or an experiment name."""
 
     name = "ID"
 
@@ -137,7 +137,7 @@ class TrialOrExperimentType(TextType):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Complete the ids of recent trials. After a letter, complete the names of experiments."""
+        """Complete ids of recent trials, or experiment names if the text starts with a letter."""
         if incomplete and not incomplete.isdecimal():
             return complete_experiments(ctx, param, incomplete)
         return TRIAL_ID.shell_complete(ctx, param, incomplete)
@@ -148,7 +148,7 @@ def complete_experiments(
     param: click.Parameter,  # noqa: ARG001 -- click's signature
     incomplete: str,
 ) -> list[CompletionItem]:
-    """Complete the names of the experiments of recent trials."""
+    """Complete the experiment names of recent trials."""
     from click.shell_completion import CompletionItem
 
     from windlass.cli.options.server_probe import recent_trials
@@ -162,7 +162,7 @@ def complete_accelerators(
     param: click.Parameter,  # noqa: ARG001 -- click's signature
     incomplete: str,
 ) -> list[CompletionItem]:
-    """Complete the names of accelerators."""
+    """Complete accelerator names."""
     from click.shell_completion import CompletionItem
 
     from windlass.model.hardware.accelerators import KINDS
@@ -179,7 +179,7 @@ def complete_files(
     param: click.Parameter,  # noqa: ARG001 -- click's signature
     incomplete: str,
 ) -> list[CompletionItem]:
-    """Let the shell complete the names of files."""
+    """Let the shell complete file names."""
     from click.shell_completion import CompletionItem
 
     return [CompletionItem(incomplete, type="file")]
@@ -190,7 +190,7 @@ def complete_roles(
     param: click.Parameter,  # noqa: ARG001 -- click's signature
     incomplete: str,
 ) -> list[CompletionItem]:
-    """Complete `ROLE=` for the roles of the trial that is named earlier on the command line."""
+    """Complete `ROLE=` with the roles of the trial named earlier on the command line."""
     return [item for item in _roles(ctx, "=") if str(item.value).startswith(incomplete)]
 
 
@@ -199,14 +199,14 @@ def complete_role_names(
     param: click.Parameter,  # noqa: ARG001 -- click's signature
     incomplete: str,
 ) -> list[CompletionItem]:
-    """Complete the role names of the trial that is named earlier on the command line."""
+    """Complete the role names of the trial named earlier on the command line."""
     return [item for item in _roles(ctx) if str(item.value).startswith(incomplete)]
 
 
 def complete_trials_and_metrics(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Complete recent trials, and metrics of the trials that are named earlier on the line."""
+    """Complete recent trials, and the metrics of trials named earlier on the command line."""
     from click.shell_completion import CompletionItem
 
     from windlass.cli.options.server_probe import recent_trials
@@ -226,13 +226,13 @@ def complete_checkpoints(
 ) -> list[CompletionItem]:
     """Complete recent checkpoints.
 
-    If the command line names a trial before, complete only the checkpoints of this trial.
+    If the command line already names a trial, complete only that trial's checkpoints.
     """
     from click.shell_completion import CompletionItem
 
     from windlass.cli.options.server_probe import recent_checkpoints
 
-    # While an option lacks its value, click has not parsed the arguments before it.
+    # While an option still lacks its value, click has not parsed the arguments before the option.
     named = str(ctx.params.get("trial_id") or next(iter(ctx.args), ""))
     takes_trial = any(parameter.name == "trial_id" for parameter in ctx.command.params)
     trial_id = int(named) if takes_trial and named.isdecimal() else None
@@ -252,7 +252,7 @@ def complete_frameworks(
     param: click.Parameter,  # noqa: ARG001 -- click's signature
     incomplete: str,
 ) -> list[CompletionItem]:
-    """Complete the names of frameworks."""
+    """Complete framework names."""
     from click.shell_completion import CompletionItem
 
     from windlass.frameworks import framework_names
@@ -261,7 +261,7 @@ def complete_frameworks(
 
 
 def complete_choices(*choices: str) -> Callable[..., list[CompletionItem]]:
-    """Complete an option that accepts only a few words. The case does not matter."""
+    """Return a completion function for an option that accepts only these words, in any case."""
 
     def complete(
         ctx: click.Context,  # noqa: ARG001 -- click's signature
@@ -277,7 +277,7 @@ def complete_choices(*choices: str) -> Callable[..., list[CompletionItem]]:
 
 
 class WholeNumber(click.IntRange):
-    """The click type of an integer within bounds. Errors call it a whole number."""
+    """The click type for an integer within bounds, called a whole number in errors."""
 
     name = "whole number"
 
@@ -305,27 +305,27 @@ def experiment_option(help_text: str) -> Callable[[F], F]:
 
 
 def to_option(help_text: str) -> Callable[[F], F]:
-    """Define `--to DIR`, the option of every command that downloads files."""
+    """Add `--to DIR`, which every command that downloads files has."""
     return click.option(
         "--to", "folder", metavar="DIR", shell_complete=complete_files, help=help_text
     )
 
 
 def folder_argument(function: F) -> F:
-    """Add a hidden argument for the folder, so that older command lines without `--to` work."""
+    """Add a hidden folder argument, so that older command lines without `--to` still work."""
     argument = click.argument("place", required=False, metavar="", shell_complete=complete_files)
     return argument(function)
 
 
 def chosen_folder(folder: str | None, place: str | None, default: str) -> str:
-    """Return the folder that `--to` or the hidden argument names, or else the default folder."""
+    """Return the folder from `--to` or the hidden argument, or else the default folder."""
     if folder is not None and place is not None:
         raise click.UsageError(f"Name the folder once: --to {folder}, or {place}.")
     return folder or place or default
 
 
 def json_option(function: F) -> F:
-    """Add `--json`, the option of every command that prints records."""
+    """Add `--json`, which every command that prints records has."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")(
         function
     )
@@ -336,7 +336,7 @@ def _roles(ctx: click.Context, after: str = "") -> list[CompletionItem]:
 
     from windlass.cli.options.server_probe import recent_trials
 
-    # While an option lacks its value, click has not parsed the arguments before it.
+    # While an option still lacks its value, click has not parsed the arguments before the option.
     named = ctx.params.get("trial_id") or next(iter(ctx.args), None)
     return [
         CompletionItem(role.name + after, help=f"{role.replicas} replicas")

@@ -1,4 +1,4 @@
-"""Replaces names of Python arguments in messages by command-line options."""
+"""Replaces Python argument names in messages with command-line options."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from windlass.model.errors import WindlassError
 
-# Python arguments whose options have other names.
+# Python arguments whose command-line options have different names.
 _CALLED = {
     "active_deadline": "timeout",
     "labels": "label",
@@ -40,7 +40,7 @@ _QUOTED = re.compile(r"""['"]([^'"]+)['"]""")
 
 
 def as_options(text: str) -> str:
-    """Replace Python arguments in a message by the options of `windlass run`.
+    """Replace Python arguments in a message with options of `windlass run`.
 
     >>> as_options('Tip: install it for the trial: packages=["scikit-learn"]')
     'Tip: install it for the trial: --package scikit-learn'
@@ -74,7 +74,7 @@ def as_options(text: str) -> str:
 
 @contextmanager
 def errors_as_options() -> Iterator[None]:
-    """Replace Python arguments by command-line options in errors that the `with` block raises."""
+    """Replace Python arguments with options in errors raised in the `with` block."""
     try:
         yield
     except WindlassError as error:

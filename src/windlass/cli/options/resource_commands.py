@@ -18,17 +18,17 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def archived_option(function: F) -> F:
-    """Add `--archived`, the option of lists of archivable resources."""
+    """Add `--archived`, an option for lists of archivable resources."""
     return click.option("--archived", is_flag=True, help="List archived entries only.")(function)
 
 
 def yes_option(function: F) -> F:
-    """Add `--yes`, which skips the confirmation of a deletion."""
+    """Add `--yes`, which skips the confirmation before a deletion."""
     return click.option("-y", "--yes", is_flag=True, help="Delete without confirmation.")(function)
 
 
 def metadata_option(function: F) -> F:
-    """Add `--metadata`, the option of commands that set metadata on models."""
+    """Add `--metadata`, an option for commands that set a model's metadata."""
     return click.option(
         "-m", "--metadata", multiple=True, metavar="NAME=VALUE",
         help="Set metadata: a number, text or JSON; repeatable.",
@@ -37,9 +37,9 @@ def metadata_option(function: F) -> F:
 
 @contextmanager
 def suggest_on_conflict(show_command: str) -> Iterator[None]:
-    """Add a hint to the error for a name conflict.
+    """Add a hint to the error for a name conflict raised in the `with` block.
 
-    The hint is the command that shows the existing resource.
+    The hint is a command that shows the existing resource.
     """
     from windlass.model.errors import Conflict
 
@@ -61,7 +61,7 @@ def confirm_delete(ctx: click.Context, what: str, *, yes: bool) -> bool:
     try:
         if click.confirm(f"Delete {what}?"):
             return True
-    except click.Abort:  # after Ctrl-C or Ctrl-D, the cursor is still behind the question
+    except click.Abort:  # after Ctrl-C or Ctrl-D, the cursor is still behind the prompt
         print("\nNothing is deleted.")
         raise
     print("Nothing is deleted.")
@@ -115,7 +115,7 @@ def add_common(group: click.Group, noun: str, *, renamed: str, archived: str) ->
 
 
 def add_removal(group: click.Group, noun: str, *, about: str) -> None:
-    """Add the command `rm` for resources that must be empty before their deletion."""
+    """Add the command `rm`, for resources that can only be deleted when empty."""
 
     @group.command(
         name="rm",
@@ -138,7 +138,7 @@ def add_removal(group: click.Group, noun: str, *, about: str) -> None:
 
 
 def resource_label(resource: Any) -> str:
-    """Return the name of a resource. The name of a project includes its workspace."""
+    """Return a resource's name. A project's name includes its workspace."""
     name: str = getattr(resource, "place", None) or resource.name
     return name
 
@@ -151,7 +151,7 @@ def print_list(
     *,
     as_json: bool,
 ) -> None:
-    """Print resources as a table or as JSON. `nothing` is the message for an empty list."""
+    """Print resources as a table or as JSON. `nothing` is the message if there are none."""
     import time
 
     from windlass.cli.output.json import print_json_array
@@ -169,7 +169,7 @@ def print_list(
 
 
 def complete_names(noun: str) -> Callable[..., list[Any]]:
-    """Complete the names of resources if a server runs. Completion starts no server."""
+    """Return a function that completes names of resources. It never starts a server."""
 
     def complete(
         ctx: click.Context,  # noqa: ARG001 -- click's signature

@@ -1,4 +1,4 @@
-"""Finds the script or command that `windlass run` executes."""
+"""Finds the script or command for `windlass run`."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _WAYS = "Name a script, or write a command after --: windlass run -- python -m p
 def find_executable(
     words: Sequence[str], *, is_elsewhere: bool = False
 ) -> tuple[PythonScript | Command, Sequence[str]]:
-    """Find the script or command that the words name, and its arguments.
+    """Find the script or command named by the words, and its arguments.
 
-    If the job runs in a container image, commands are not checked, because they need not exist
-    here.
+    With `is_elsewhere`, the job runs in a container image, so commands need not exist here and are
+    not checked.
     """
     for word in words:
         _check_encoding(word)
@@ -34,7 +34,7 @@ def find_executable(
             raise _refusal(flaw)
         return PythonScript(first), arguments
     if is_command(first, is_elsewhere=is_elsewhere):
-        flags = arguments_among(words)  # a rerun can change these arguments
+        flags = arguments_among(words)  # a rerun can change these
         return Command(words[: len(words) - len(flags)]), flags
     if not os.path.isfile(first):
         what = "program" if os.sep in first else "script and no command"

@@ -1,4 +1,4 @@
-"""Probes the server of this machine without ever starting one."""
+"""Probes this machine's server without ever starting one."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ _PATIENCE = 5.0  # seconds; a healthy server responds in milliseconds
 
 
 class ServerProbe(NamedTuple):
-    """The state of a server, read from its server file, its process and its response."""
+    """A server's state, read from its server file, its process and its response."""
 
     home: Home
     described: dict[str, Any] | None  # None without a server file
     is_running: bool
     info: ServerInfo | None  # None if the server does not respond
-    problem: str = ""  # the reason why the server does not respond
+    problem: str = ""  # why the server does not respond
 
     @property
     def pid(self) -> int:
-        """The process id of the current or last server, or 0."""
+        """The process id of the current or the last server, or 0."""
         return int((self.described or {}).get("pid") or 0)
 
 
 def probe_server(home: Home) -> ServerProbe:
-    """Check whether the server of a home runs and responds."""
+    """Check whether a home's server is running and responds."""
     described = describe_server(home)
     if described is None:
         return ServerProbe(home, None, is_running=False, info=None)
@@ -57,7 +57,7 @@ def probe_server(home: Home) -> ServerProbe:
 
 
 def fetch_server_info(endpoint: Endpoint) -> ServerInfo:
-    """Fetch the version, capacity and load of a server, with a short timeout."""
+    """Fetch a server's version, capacity and load, with a short timeout."""
     from windlass.client.connection.transport import Transport
     from windlass.model.requests import ServerInfo
 
@@ -73,7 +73,7 @@ def recent_trials(limit: int = 50) -> Sequence[TrialRecord]:
 
 
 def recent_checkpoints(trial_id: int | None = None) -> Sequence[CheckpointRecord]:
-    """Return the newest checkpoints of one trial or of all trials, for shell completion."""
+    """Return the newest checkpoints of one or all trials, for shell completion."""
     from windlass.model.requests import CheckpointPage
 
     page = _newest("/checkpoints", CheckpointPage, limit=50, trial_id=trial_id)

@@ -1,7 +1,7 @@
-"""Selects and checks the Kubernetes cluster on which jobs run.
+"""Selects and checks the Kubernetes cluster that jobs run on.
 
-A running server selects the cluster, because the server runs the jobs. If no server runs, or if the
-user names a context, the settings of this shell select the cluster.
+Because the server runs the jobs, a running server determines the cluster. If no server is running,
+or if the user names a context, this shell's settings determine it.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from windlass.model.check_results import (
 )
 from windlass.model.errors import KubernetesError, WindlassError
 
-_ANSWER = 60.0  # seconds; longer than the check by the server takes
-_LONG = 50.0  # seconds to wait for the answer of a cluster
+_ANSWER = 60.0  # seconds; longer than the server's own check takes
+_LONG = 50.0  # seconds to wait for a cluster's response
 _LOOPBACK = "http://127.0.0.1"
 
 
@@ -44,14 +44,14 @@ class ClusterCheckResult(NamedTuple):
 
     @property
     def wrong(self) -> Finding | None:
-        """The first finding that is an error, or None."""
+        """The first finding that is an error, or None if there is no error."""
         return next((finding for finding in self.seen.findings if finding.level == ERROR), None)
 
 
 def check_cluster(
     home: Home, context: str | None, namespace: str | None, within: float = _LONG
 ) -> ClusterCheckResult:
-    """Check the cluster on which jobs run, for at most `within` seconds."""
+    """Check the cluster that jobs run on, for at most `within` seconds."""
     endpoint = _server_endpoint(home, context)
     if endpoint is not None:
         query = {"namespace": namespace or "", "within": within}
@@ -69,7 +69,7 @@ def check_cluster(
 def find_namespace_and_account(
     home: Home, context: str | None, namespace: str | None, account: str | None
 ) -> tuple[str, str, ClusterCheckResult]:
-    """Return the namespace and account from the arguments, or else from the cluster."""
+    """Return the namespace and account given as arguments, or else the cluster's."""
     check = check_cluster(home, context, namespace)
     where, who = namespace or check.seen.namespace, account or check.seen.username
     if who and where:
@@ -83,7 +83,7 @@ def find_namespace_and_account(
 def preview_manifests(
     home: Home, context: str | None, request: ShowManifests
 ) -> tuple[list[Any], ClusterCheckResult]:
-    """Build the manifests of the Kubernetes objects for a job. No object is created."""
+    """Build the manifests of a job's Kubernetes objects without creating the objects."""
     endpoint = _server_endpoint(home, context)
     if endpoint is not None:
         path = "/kubernetes/manifests"
@@ -102,15 +102,15 @@ def preview_manifests(
 def find_cluster_mismatch(
     home: Home, namespace: str | None, check: ClusterCheckResult
 ) -> Iterator[Finding]:
-    """Yield a warning if the settings of this shell do not select the cluster of the server."""
+    """Yield a warning if this shell's settings do not select the server's cluster."""
     from windlass.kube.api.connection import NO_CLUSTER, connect
 
     if check.by is not None and not check.by.is_embedded:
-        return  # the settings of a remote server need not match this shell
+        return  # a remote server's settings need not match this shell
     try:
         own = connect(None, namespace, home=home)
     except KubernetesError as error:
-        # A shell without cluster settings cannot contradict the server.
+        # If this shell has no cluster settings, they cannot contradict the server's.
         if error.reason != NO_CLUSTER and not _is_reported(error, check):
             yield _unusable_here(error, check)
         return
@@ -138,12 +138,12 @@ def find_cluster_mismatch(
 
 
 def _is_reported(error: WindlassError, check: ClusterCheckResult) -> bool:
-    """Return whether the check by the server already reported the same error."""
+    """Return whether the server's own check already reported the same error."""
     return any(finding.text == error.message for finding in check.seen.findings)
 
 
 def _unusable_here(error: WindlassError, check: ClusterCheckResult) -> Finding:
-    """Build the warning for cluster settings of this shell that cannot be used."""
+    """Build the warning for unusable cluster settings in this shell."""
     text, fixes = f"it has no usable cluster: {error.message}", [error.hint or ""]
     named = os.environ.get("KUBECONFIG")
     if named and named in error.message:

@@ -1,4 +1,4 @@
-"""A note for commands that write files into the current project."""
+"""Prints a note after a command has written files into the current project."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 def print_packaging_note(folder: str | os.PathLike[str]) -> None:
     """Print a note if a downloaded folder is inside the current project.
 
-    The note states that later snapshots include the folder, and how to exclude it.
+    The note says that later snapshots will include the folder, and how to exclude it.
     """
     from windlass.cli.output.text import clean, print_message
 

@@ -1,4 +1,4 @@
-"""Formats the error of a trial as text for a terminal."""
+"""Formats a trial's error as text for a terminal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def describe_error(record: TrialRecord, error: ErrorInfo) -> str:
-    """Format the traceback of a failed trial, and add a tip if the cause is known."""
+    """Format a failed trial's traceback, and add a tip if the cause is known."""
     from windlass.cli.output.text import clean_lines
     from windlass.client.resources.trial.failure_tips import tip_for
 

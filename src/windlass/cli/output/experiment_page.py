@@ -1,4 +1,4 @@
-"""Prints the page of `windlass show --experiment`, which describes an experiment."""
+"""Prints an experiment's page, for `windlass show --experiment`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def show_experiment(id_or_name: str, *, as_json: bool) -> None:
-    """Print the whole record of an experiment, and count its trials by state."""
+    """Print an experiment's whole record, and count its trials by state."""
     from windlass.cli.output.json import print_json
     from windlass.cli.output.sections import print_notes, print_section
     from windlass.cli.output.text import clean, paint

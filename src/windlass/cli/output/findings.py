@@ -1,4 +1,4 @@
-"""Prints the findings of a check as text or JSON."""
+"""Prints the findings of checks as text or JSON."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ __all__ = ["Finding", "print_finding", "print_findings"]
 _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "error": ("✗", "red")}
 _PLAIN_MARKS = {"ok": "ok", "warning": "!", "error": "x"}
 _WIDTH = 12
-_INDENT = _WIDTH + 3  # the column where the text starts, after the mark and the name of the check
+_INDENT = _WIDTH + 3  # the column where text starts, after the mark and the check's name
 _NARROWEST = 20
 
 
 def print_findings(findings: Iterable[Finding], *, as_json: bool) -> int:
-    """Print findings one by one. Return the exit code, which is 1 if a finding is an error."""
+    """Print findings one by one. Return the exit code, which is 1 if any finding is an error."""
     if as_json:
         from windlass.cli.output.json import print_json
 
@@ -36,7 +36,7 @@ def _exit_code(findings: Iterable[Finding]) -> int:
 
 
 def print_finding(finding: Finding) -> None:
-    """Print a finding, and its advice on the lines below."""
+    """Print a finding, followed by its advice on the next lines."""
     from windlass.cli.output.text import can_print, clean, clean_lines, paint
 
     mark, colour = _MARKS[finding.level]
@@ -51,7 +51,7 @@ def print_finding(finding: Finding) -> None:
 
 
 def _lines(text: str) -> list[str]:
-    """Wrap a text to the width of its column in the terminal."""
+    """Wrap text to the width of its column in the terminal."""
     from windlass.cli.output.text import is_terminal
     from windlass.cli.output.wrap import wrap
 

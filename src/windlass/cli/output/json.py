@@ -1,4 +1,4 @@
-"""Prints JSON for programs. Stdout contains records with all fields, and nothing else."""
+"""Prints JSON for other programs. Stdout contains full records and nothing else."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def print_json(value: Any) -> None:
 
 
 def print_json_line(value: Any) -> None:
-    """Print one value of a sequence as JSON on its own line."""
+    """Print one of several values as JSON, on its own line."""
     sys.stdout.write(_written(value) + "\n")
 
 
 def json_line(value: Mapping[str, str | int | float]) -> str:
-    """Encode a value that consists of plain types as one line of JSON.
+    """Encode a value of plain types as one line of JSON.
 
-    For many values, this function is faster than `print_json_line`.
+    This function is faster than `print_json_line` for many values.
 
     >>> json_line({"step": 3})
     '{"step": 3}\\n'
@@ -47,7 +47,7 @@ def print_json_array(values: Iterable[Any]) -> None:
 
 
 def plain(value: Any) -> Any:
-    """Convert a struct to JSON values, including fields with default values.
+    """Convert a struct to JSON types, including fields with default values.
 
     >>> from windlass.model.records import Git
     >>> plain(Git(commit="4b825d"))
@@ -66,7 +66,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
-        return None  # JSON has no NaN or infinity, so another field holds such values as text
+        return None  # JSON has no NaN or infinity, so another field holds them as text
     return value
 
 

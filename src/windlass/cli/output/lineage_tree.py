@@ -1,4 +1,4 @@
-"""Prints the tree of trials that rerun each other."""
+"""Prints the tree of a trial's origins and reruns."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ if TYPE_CHECKING:
     from windlass.client.resources.trial.trial import Trial
     from windlass.model.records import TrialRecord
 
-_MOST = 40  # the most trials in the tree
+_MOST = 40  # print at most this many trials
 
 
 class Branch(NamedTuple):
     """One trial in the tree.
 
-    `lines` are the characters before its name. `changes` describes how it differs from its origin.
+    `lines` are the line-drawing characters before its name. `changes` describes how it differs from
+    the trial that it reruns.
     """
 
     lines: str
@@ -25,7 +26,7 @@ class Branch(NamedTuple):
 
 
 class Signs(NamedTuple):
-    """The characters that draw the lines of the tree."""
+    """The characters used to draw the tree's lines."""
 
     fork: str = "├─ "
     last: str = "└─ "
@@ -38,7 +39,7 @@ PLAIN = Signs("|- ", "`- ", "|  ", "->", "<- this one")
 
 
 def print_lineage(trial: Trial[Any]) -> None:
-    """Print the tree of the origins and reruns of a trial. Print nothing if there are none."""
+    """Print the tree of a trial's origins and reruns. Print nothing if it has none."""
     from windlass.cli.output.text import can_print, clean, paint, state_colour
 
     signs = Signs() if can_print("".join(Signs())) else PLAIN
@@ -60,7 +61,7 @@ def print_lineage(trial: Trial[Any]) -> None:
 
 
 def _branches(trial: Trial[Any], signs: Signs) -> Iterator[Branch]:
-    """Yield the trials of the tree from top to bottom. Trials are fetched on demand."""
+    """Yield the tree's trials from top to bottom, fetching them on demand."""
     first = _first(trial)
     seen = {first.id}
 
@@ -78,7 +79,7 @@ def _branches(trial: Trial[Any], signs: Signs) -> Iterator[Branch]:
 
 
 def describe_changes(before: TrialRecord, after: TrialRecord, arrow: str = Signs().arrow) -> str:
-    """Describe on one line how a trial differs from the trial that it repeats."""
+    """Describe, on one line, how a rerun differs from its original trial."""
     from windlass.comparison.changes import find_changes, flat
     from windlass.comparison.settings import settings_of
 
@@ -105,7 +106,7 @@ def _beginning(record: TrialRecord) -> str:
 
 
 def _first(trial: Trial[Any]) -> Trial[Any]:
-    """Return the first trial in a chain of reruns, or the farthest trial within a limit."""
+    """Return the first trial in a chain of reruns, or the farthest one within a limit."""
     from windlass.model.errors import NotFound
 
     seen = {trial.id}

@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 class Clock:
-    """Adds the time to the start of each log line.
+    """Adds timestamps to log lines.
 
-    A line may arrive in several parts. Only its first part gets the time.
+    A line may arrive in several parts, of which only the first gets a timestamp.
     """
 
     def __init__(self) -> None:
         self._open: set[tuple[str, int, int, str]] = set()
 
     def stamp(self, part: LogPart) -> LogPart:
-        """Return a log part, with the time in front if the part starts a line."""
+        """Return a log part, prefixed with a timestamp if the part starts a line."""
         key = (part.role, part.index, part.attempt, part.stream)
         is_new = key not in self._open
         (self._open.discard if part.end else self._open.add)(key)
@@ -37,7 +37,7 @@ class Clock:
 
 
 def print_json_lines(lines: Iterable[LogLine], *, with_trial: bool = False) -> None:
-    """Print log lines as JSON objects, in one write. `with_trial` adds the id of the trial."""
+    """Print log lines as JSON objects, in one write. `with_trial` adds the trial's id."""
     sys.stdout.write("".join(_as_json(line, with_trial=with_trial) for line in lines))
     sys.stdout.flush()
 

@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
-Curve = Sequence[tuple[float, float]]  # points as step and value, ordered by step
+Curve = Sequence[tuple[float, float]]  # (step, value) points, ordered by step
 
 _BRAILLE = 0x2800
 # The bit of each dot in a Braille character, by row and column.
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
-_LEAST_BETWEEN = 16  # the minimum number of columns between two letters on a curve
+_LEAST_BETWEEN = 16  # the minimum number of columns between a curve's letters
 
 
 def draw(
@@ -25,8 +25,8 @@ def draw(
 ) -> list[str]:
     r"""Draw curves as lines of text, with values at the left and steps below.
 
-    `marks` has one letter per curve. Each letter appears on its curve at intervals, so that curves
-    can be told apart without colours. `paint(text, number)` colours a text of the curve with this
+    `marks` has one letter per curve. A curve's letter appears on it at intervals, so that curves
+    can be told apart without colours. `paint(text, number)` colours text for the curve with this
     number.
 
     >>> print("\n".join(draw([[(0, 0.0), (10, 1.0)]], 14, 3, plain=True)))
@@ -60,16 +60,16 @@ def draw(
 
 
 class _Canvas:
-    """A drawing area of character cells. Each cell consists of one or several dots.
+    """A drawing area of character cells, each with one or more dots.
 
-    The number of the curve that was last drawn in a cell determines the colour of the cell.
+    Each cell has the colour of the curve that was last drawn in it.
     """
 
     def __init__(self, width: int, height: int, *, plain: bool, marks: str) -> None:
         self.width = width
         self._plain = plain
         self._marks = marks
-        self._curves: list[list[tuple[int, int]]] = []  # (row, column) of the cells
+        self._curves: list[list[tuple[int, int]]] = []  # the cells of each curve as (row, column)
         self._owners: dict[tuple[int, int], int] = {}
         self._marked: dict[tuple[int, int], str] = {}
         self._across, self._down = (1, 1) if plain else (2, 4)
@@ -88,7 +88,7 @@ class _Canvas:
                 self._dot(x + round((to_x - x) * n / length), y + round((to_y - y) * n / length))
 
     def mark(self) -> None:
-        """Put the letter of each curve at its right end, and at regular intervals to the left."""
+        """Put each curve's letter at its right end and at regular intervals to the left."""
         if not self._marks:
             return
         between = max(_LEAST_BETWEEN, 4 * len(self._curves))
@@ -130,7 +130,7 @@ class _Canvas:
 
 
 def _share(value: float, low: float, high: float) -> float:
-    """Return the position of a value between two bounds, from 0 to 1.
+    """Return a value's relative position between two bounds, from 0 to 1.
 
     If the bounds are equal, return 0.5.
     """

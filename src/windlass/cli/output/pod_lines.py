@@ -1,4 +1,4 @@
-"""Formats the nodes, images and packages of the pods of a trial."""
+"""Formats the nodes, images and packages of a trial's pods."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ if TYPE_CHECKING:
     from windlass.client.resources.trial.replicas import Replica
     from windlass.model.records import TrialRecord
 
-Packages = Mapping[str, Sequence[str]]  # the packages by the digest of the package list
+Packages = Mapping[str, Sequence[str]]  # maps the digest of a package list to the packages
 
 
 def package_lists(record: TrialRecord) -> list[str]:
-    """Return the digests of the package lists of all pods of a trial, without duplicates."""
+    """Return the digests of the package lists of all pods in a trial, without duplicates."""
     digests = [attempt.pod.packages for attempt in record.attempts if attempt.pod is not None]
     return list(dict.fromkeys(digest for digest in digests if digest))
 
 
 def pod_lines(record: TrialRecord, packages: Packages) -> Iterator[tuple[str, str]]:
-    """Return labels and values that describe the pods of a trial.
+    """Yield labels and values that describe a trial's pods.
 
-    If a value differs between pods, it is listed with the names of the replicas.
+    If pods differ in a value, each value is listed with the names of its replicas.
     """
     from windlass.cli.output.text import counted
     from windlass.client.resources.trial.replicas import replicas_of
@@ -45,7 +45,7 @@ def pod_lines(record: TrialRecord, packages: Packages) -> Iterator[tuple[str, st
 
 
 def pods_in_full(record: TrialRecord, packages: Packages) -> list[dict[str, Any]]:
-    """Return the pod and the packages of each attempt that had a pod, for JSON output."""
+    """Return the pod and packages of each attempt that ran in a pod, for JSON output."""
     import msgspec
 
     return [
@@ -65,7 +65,7 @@ def pods_in_full(record: TrialRecord, packages: Packages) -> list[dict[str, Any]
 def _value_lines(
     replicas: Sequence[Replica], label: str, read: Callable[[Any], str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the value that all replicas share, or each value with the names of its replicas."""
+    """Yield the value that all replicas share, or else each value with its replicas' names."""
     values: dict[str, list[str]] = {}
     for replica in replicas:
         values.setdefault(read(replica.pod), []).append(replica.name)
@@ -76,7 +76,7 @@ def _value_lines(
 
 
 def _digest_of(image_id: str) -> str:
-    """Return the digest in an image id, without the prefix of the id.
+    """Return the digest in an image id, without the id's prefix.
 
     >>> _digest_of("docker-pullable://lab/train@sha256:07ea31c0")
     'sha256:07ea31c0'

@@ -1,4 +1,4 @@
-"""Prints the table of the replicas of a trial, with state and cause of failure."""
+"""Prints a table of a trial's replicas, with their states and causes of failure."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _COLOURS = {"Running": "cyan", "Succeeded": "green", "Failed": "red"}
 
 
 def print_replicas(record: TrialRecord) -> None:
-    """Print the newest attempt of each replica. For a single replica, print all attempts.
+    """Print each replica's newest attempt or, for a single replica, all attempts.
 
-    If there is only one attempt, print nothing, because the page of the trial shows its state.
+    If there is only one attempt, print nothing, because the trial's page shows its state.
     """
     from windlass.cli.output.table import Column, fits_terminal, print_table
     from windlass.cli.output.text import paint
@@ -47,7 +47,7 @@ def print_replicas(record: TrialRecord) -> None:
 
 
 def _print_pods(attempts: Sequence[Attempt | Replica], *, is_alone: bool) -> None:
-    """Print pod, node and address on separate lines, so that long names are not cut."""
+    """Print pod, node and address on separate lines, to avoid cutting long names."""
     from windlass.cli.output.text import clean, paint
 
     print()
@@ -63,7 +63,7 @@ def _print_pods(attempts: Sequence[Attempt | Replica], *, is_alone: bool) -> Non
 
 
 def describe_cause(record: TrialRecord, attempt: Attempt | Replica) -> str:
-    """Describe why an attempt ended, with its reason and message or its last output."""
+    """Describe why an attempt ended, from its reason and message or its last output."""
     from windlass.cli.output.timeline import describe_end
 
     reason = "" if _is_stopped(attempt) else attempt.reason
@@ -81,7 +81,7 @@ def describe_cause(record: TrialRecord, attempt: Attempt | Replica) -> str:
 
 
 def _seconds(moment: datetime | float | None) -> float | None:
-    """Return the time of a `Replica` or an `Attempt` in seconds since the epoch."""
+    """Convert the time in a `Replica` or an `Attempt` to seconds since the epoch."""
     return moment.timestamp() if isinstance(moment, datetime) else moment
 
 
@@ -121,7 +121,7 @@ def _is_stopped(attempt: Attempt | Replica) -> bool:
 def _without_empty(
     columns: Sequence[Column], rows: Sequence[Row], *, keep: Sequence[str]
 ) -> tuple[list[Column], list[Row]]:
-    """Remove columns that have no value in any row, except the columns in `keep`."""
+    """Remove columns without a value in any row, except the columns in `keep`."""
     empty = [
         column.head
         for i, column in enumerate(columns)
@@ -133,6 +133,6 @@ def _without_empty(
 def _without(
     heads: Sequence[str], columns: Sequence[Column], rows: Sequence[Row]
 ) -> tuple[list[Column], list[Row]]:
-    """Remove the columns with the given heads."""
+    """Remove the columns with these headings."""
     left = [i for i, column in enumerate(columns) if column.head not in heads]
     return [columns[i] for i in left], [[row[i] for i in left] for row in rows]

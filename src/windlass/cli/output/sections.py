@@ -1,4 +1,4 @@
-"""Prints sections of a page, each with a title, labels and values."""
+"""Prints sections of a page, each with a title and labelled values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def print_section(title: str, lines: Lines) -> None:
 
 
 def print_notes(notes: str) -> None:
-    """Print the notes that users wrote, if there are any."""
+    """Print the user-written notes, if there are any."""
     from windlass.cli.output.text import clean_lines, paint
 
     if notes.strip():

@@ -1,4 +1,4 @@
-"""Prints tables that fit into the terminal. Other outputs get tables of any width."""
+"""Prints tables, which in a terminal are cut to the terminal's width."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NARROWEST = 8  # the minimum width of a column that can shrink
 
 
 class Column(NamedTuple):
-    """A column of a table. If `shrinks` is true, it becomes narrower in a narrow terminal."""
+    """A table column. If `shrinks` is true, it gets narrower to fit the terminal."""
 
     head: str
     is_number: bool = False
@@ -22,7 +22,7 @@ class Column(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """A text in a table, with a style. The style is a colour, `dim` or `bold`."""
+    """Text in a table cell, with a style: a colour, `dim` or `bold`."""
 
     text: str
     style: str = ""
@@ -32,7 +32,7 @@ Row = Sequence[str | Cell]
 
 
 def print_table(columns: Sequence[Column], rows: Sequence[Row]) -> None:
-    """Print a table to stdout. In a terminal, the table is at most as wide as the terminal."""
+    """Print a table to stdout, cut to the terminal's width if stdout is a terminal."""
     terminal_width = _terminal_width()
     if terminal_width is None:
         for line in align(columns, rows):
@@ -52,7 +52,7 @@ def print_table(columns: Sequence[Column], rows: Sequence[Row]) -> None:
 
 
 def fits_terminal(columns: Sequence[Column], rows: Sequence[Row]) -> bool:
-    """Return whether all columns fit into the terminal without cutting the fixed columns."""
+    """Return whether the table fits the terminal without cutting columns of fixed width."""
     terminal_width = _terminal_width()
     if terminal_width is None:
         return True
@@ -61,7 +61,7 @@ def fits_terminal(columns: Sequence[Column], rows: Sequence[Row]) -> bool:
 
 
 def align(columns: Sequence[Column], rows: Sequence[Row]) -> list[str]:
-    """Return the lines of a table as plain text. Nothing is cut.
+    """Return a table's lines as plain text, without cutting anything.
 
     >>> align([Column("ID", is_number=True), Column("NAME")], [["9", "train"], ["10", "test"]])
     ['ID  NAME', ' 9  train', '10  test']
@@ -74,9 +74,9 @@ def align(columns: Sequence[Column], rows: Sequence[Row]) -> list[str]:
 def fit(columns: Sequence[Column], rows: Sequence[Row], terminal_width: int) -> list[int]:
     """Compute the widths of all columns.
 
-    Columns that can shrink share the space that the other columns leave.
+    Columns that can shrink share the space that the fixed columns leave.
 
-    If the columns still do not fit, columns on the right get the width 0 and are not shown.
+    If the columns still do not fit, those on the right get the width 0 and are not shown.
 
     >>> columns = [Column("ID"), Column("NAME", shrinks=True), Column("RESULT", shrinks=True)]
     >>> rows = [["1", "train", "a text of thirty-four characters.."]]

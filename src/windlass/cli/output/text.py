@@ -17,38 +17,38 @@ from windlass.model.text.quantities import format_duration
 
 
 def can_print(text: str) -> bool:
-    """Return whether the encoding of stdout supports the given characters."""
+    """Return whether stdout's encoding supports the given characters."""
     return can_encode(sys.stdout, text)
 
 
 def paint(text: str, colour: str | None = None, *, bold: bool = False, dim: bool = False) -> str:
-    """Return a text for stdout. The text has colours if stdout is a terminal with colours."""
+    """Style text for stdout, if stdout is a terminal with colours."""
     if not (text and (colour or bold or dim) and may_colour(sys.stdout)):
         return text
     return click.style(text, fg=colour, bold=bold or None, dim=dim or None)
 
 
 def state_colour(state: TrialState) -> str:
-    """Return the colour in which a state is shown."""
+    """Return the colour in which to show a state."""
     return STATE_COLOURS[state]
 
 
 def print_message(text: str) -> None:
-    """Print a message to stderr. The message is a remark about the output, not output itself."""
+    """Print a message to stderr, for remarks about the output that are not output themselves."""
     sys.stdout.flush()
     print(text, file=sys.stderr, flush=True)
 
 
 @contextmanager
 def warnings_as_messages() -> Iterator[None]:
-    """Print Python warnings that occur in the `with` block as messages.
+    """Print Python warnings raised in the `with` block as messages.
 
-    For example, the server warns about unknown names in a query.
+    For example, such a warning reports unknown names in a query.
     """
     import warnings
 
     with warnings.catch_warnings(record=True) as doubts:
-        warnings.simplefilter("ignore")  # warnings of Python itself, such as at server start
+        warnings.simplefilter("ignore")  # warnings from Python itself, such as at server start
         warnings.simplefilter("always", UserWarning)
         yield
     for doubt in doubts:
@@ -64,7 +64,7 @@ def print_error(text: str) -> None:
 
 
 def format_ago(moment: float, now: float) -> str:
-    """Format the approximate time that has passed since a point in time.
+    """Format the approximate time since a moment.
 
     >>> [format_ago(1000.0 - s, now=1000.0) for s in (0.2, 3.7, 200, 7500)]
     ['just now', '3s ago', '3m ago', '2h ago']
@@ -76,14 +76,14 @@ def format_ago(moment: float, now: float) -> str:
 
 
 def format_moment(moment: float) -> str:
-    """Format a point in time as local time."""
+    """Format a moment in local time."""
     import time
 
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))
 
 
 def counted(number: int, noun: str) -> str:
-    """Format a number with its noun, in singular or plural.
+    """Format a number with its noun, in the singular or plural.
 
     >>> counted(1, "trial"), counted(3, "trial")
     ('1 trial', '3 trials')

@@ -1,7 +1,7 @@
-"""Builds and draws the timeline of a trial. The timeline lists the events in order.
+"""Builds and draws a trial's timeline, which lists its events in order.
 
-Pure functions convert records to timeline events, and timeline events to lines. Similar events of
-many replicas are merged. Intermediate steps are omitted.
+Pure functions convert records to timeline events, and timeline events to lines. Similar events from
+several replicas are merged, and intermediate steps are omitted.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from windlass.model.records import Attempt, TrialRecord, TrialState
 from windlass.model.status import GIVEN_UP, ConditionType, Event, EventKind
 from windlass.model.text.quantities import format_duration
 
-_LONGEST = 60  # the most events in a timeline; if there are more, the middle is omitted
+_LONGEST = 60  # show at most this many events and omit the middle
 _FIRST = 12  # the number of events before the omitted middle
 _NOTEWORTHY_WAIT = 0.5  # seconds; shorter waits in the queue are not shown
 _SHORTEST_LINE = 24
 _NAMED = re.compile(r"(?:starting |stopping )?([a-z0-9-]+)-(\d+) \(?attempt (\d+)\b\)?")
-_ATTEMPT = re.compile(r" in attempt (\d+)")  # messages about a single replica do not name it
+_ATTEMPT = re.compile(r" in attempt (\d+)")  # messages about a trial's only replica do not name it
 _RESTART = re.compile(r"; (restart \d+ of \d+)$")
 _ENDS = {
     "Completed", "ReplicaFailed", "RepeatedFailure", "BackoffLimitExceeded", "DeadlineExceeded",
@@ -35,7 +35,7 @@ _ENDS = {
 
 
 class Mark(Enum):
-    """The kind of a timeline event, with its sign, its ASCII sign and its colour."""
+    """The kind of a timeline event, with its sign, ASCII sign and colour."""
 
     CREATED = ("○", "o", "")
     NOTE = ("│", "|", "")
@@ -56,12 +56,12 @@ class Mark(Enum):
         return str(self.value[2])
 
     def sign(self, *, plain: bool) -> str:
-        """Return the character that marks the event. With `plain`, return an ASCII character."""
+        """Return the character that marks the event, in ASCII if `plain`."""
         return str(self.value[1 if plain else 0])
 
 
 class TimelineEvent(NamedTuple):
-    """An event of the timeline with its time. The time None means now."""
+    """A timeline event with its time. None means now."""
 
     time: float | None
     mark: Mark
@@ -69,19 +69,19 @@ class TimelineEvent(NamedTuple):
 
 
 class TimelineLine(NamedTuple):
-    """A line of the timeline. Each part of the line has its own style."""
+    """A timeline line, whose parts have different styles."""
 
     when: str
     sign: str
     text: str
     mark: Mark
-    goes_on: bool = False  # whether the line continues the text of the line above
+    goes_on: bool = False  # whether it continues the text of the previous line
 
 
 def draw(
     moments: Sequence[TimelineEvent], *, width: int | None = None, plain: bool = False
 ) -> list[TimelineLine]:
-    """Draw a timeline. The first line has the start time, and the other times are relative.
+    """Draw a timeline. The first line shows the start time, and all other times are relative to it.
 
     >>> moments = [
     ...     TimelineEvent(0.0, Mark.CREATED, "created"),
@@ -111,7 +111,7 @@ def draw(
 
 
 def build_timeline(record: TrialRecord, events: Sequence[Event]) -> list[TimelineEvent]:
-    """Build the timeline of a trial, oldest event first."""
+    """Build a trial's timeline, oldest event first."""
     history = _History(record, events)
     moments = [moment for moment, _ in _merge_similar(history.entries())]
     if not record.state.is_final:
@@ -125,7 +125,7 @@ def build_timeline(record: TrialRecord, events: Sequence[Event]) -> list[Timelin
 
 
 def describe_end(attempt: Attempt | Replica) -> str:
-    """Describe how an attempt ended. The text follows the name of the replica.
+    """Describe how an attempt ended, as text to put after the replica's name.
 
     >>> describe_end(
     ...     Attempt(role="main", index=0, attempt=1, phase="Failed", exit_code=137, reason="Signal")
@@ -152,7 +152,7 @@ def describe_end(attempt: Attempt | Replica) -> str:
 
 
 class _Key(NamedTuple):
-    """The key of one attempt of one replica."""
+    """Identifies one attempt of one replica."""
 
     role: str
     number: int
@@ -160,17 +160,17 @@ class _Key(NamedTuple):
 
 
 class _HistoryEntry(NamedTuple):
-    """An entry of the history. Adjacent similar entries become one event of the timeline."""
+    """A history entry. Adjacent similar entries are merged into one timeline event."""
 
     time: float
-    order: int  # the order of entries with the same time
+    order: int  # orders entries with the same time
     mark: Mark
-    what: str  # the whole text, or the text after the names of the replicas
+    what: str  # the whole text, or the text that follows the replicas' names
     who: _Key | None = None
 
 
 class _History:
-    """Builds the entries of the history of one trial."""
+    """Builds the history entries of one trial."""
 
     def __init__(self, record: TrialRecord, events: Sequence[Event]) -> None:
         self._record = record
@@ -179,7 +179,7 @@ class _History:
         self._is_alone = not has_several(record)
 
     def entries(self) -> list[_HistoryEntry]:
-        """Return all entries of the history, in the order of time."""
+        """Return all entries in order of time."""
         entries = [_HistoryEntry(self._record.created, 0, Mark.CREATED, "created")]
         entries += self._from_queue()
         entries += self._from_attempts()
@@ -188,9 +188,9 @@ class _History:
         return sorted(entries, key=lambda entry: (entry.time, entry.order))
 
     def _from_queue(self) -> Iterator[_HistoryEntry]:
-        """Yield an entry if the trial waited in the queue and then got capacity.
+        """Yield an entry if the trial waited in the queue before it got capacity.
 
-        If the trial still waits, the current state shows the wait.
+        If the trial is still waiting, its current state shows the wait instead.
         """
         queued = next((c for c in self._record.conditions if c.type is ConditionType.QUEUED), None)
         if queued is None or queued.status or queued.reason != "Admitted":
@@ -216,7 +216,7 @@ class _History:
             yield _HistoryEntry(attempt.ended, 3, mark, describe_end(attempt), who)
 
     def _is_covered_by_trial_end(self, key: _Key, attempt: Attempt) -> bool:
-        """Return whether the final entry of the history also describes the end of this attempt."""
+        """Return whether the history's final entry also describes the end of this attempt."""
         record = self._record
         if not record.state.is_final:
             return False
@@ -251,7 +251,7 @@ class _History:
                 yield _HistoryEntry(event.time, 4, Mark.WARNING if is_bad else Mark.NOTE, what)
 
     def _from_order(self, event: Event) -> Iterator[_HistoryEntry]:
-        """Yield an entry for a start or stop that was requested but has not happened yet."""
+        """Yield an entry for a requested start or stop that has not happened yet."""
         named = _NAMED.match(event.message)
         if named is None:
             yield _HistoryEntry(event.time, 1, Mark.NOTE, event.message)
@@ -268,7 +268,7 @@ class _History:
         yield _HistoryEntry(event.time, 1, Mark.NOTE, what, who)
 
     def _restart(self, message: str) -> str:
-        """Describe a restart. Omit the replica if the previous entry names it."""
+        """Describe a restart. Omit the replica's name if the previous entry has it."""
         counted, key = _RESTART.search(message), self._subject(message)
         ended = self._attempts.get(key) if key else None
         if counted is None or key is None or ended is None or ended.ended is None:
@@ -280,7 +280,7 @@ class _History:
         return f"{counted[1]}: {who}"
 
     def _subject(self, message: str) -> _Key | None:
-        """Return the attempt that the message of an event names, or None."""
+        """Return the attempt that an event's message names, or None."""
         if named := _NAMED.match(message):
             return _Key(named[1], int(named[2]), int(named[3]))
         if not self._is_alone or not self._attempts:
@@ -301,9 +301,9 @@ class _History:
 
 
 def _merge_similar(entries: Iterable[_HistoryEntry]) -> Iterator[tuple[TimelineEvent, int]]:
-    """Merge adjacent entries of several replicas that differ only in the replica.
+    """Merge adjacent entries that differ only in their replica.
 
-    Yields each event of the timeline, and the number of merged entries.
+    Yield each timeline event with the number of merged entries.
     """
     group: list[_HistoryEntry] = []
     for entry in entries:
@@ -326,13 +326,13 @@ def _merge(group: Sequence[_HistoryEntry]) -> TimelineEvent:
     if not keys:
         return TimelineEvent(first.time, first.mark, first.what)
     names = spell_names((key.role, key.number) for key in keys)
-    if first.mark is Mark.STARTED:  # all replicas run when the last replica runs
+    if first.mark is Mark.STARTED:  # all replicas are running once the last one is
         return TimelineEvent(last.time, first.mark, f"{first.what}: {names}{_which_attempts(keys)}")
     return TimelineEvent(first.time, first.mark, f"{names} {first.what}")
 
 
 def _which_attempts(keys: Iterable[_Key]) -> str:
-    """Describe the numbers of attempts. Return "" if all are first attempts."""
+    """Describe attempt numbers, or return "" if all are first attempts."""
     numbers = sorted({key.attempt for key in keys})
     if numbers == [1]:
         return ""
@@ -341,7 +341,7 @@ def _which_attempts(keys: Iterable[_Key]) -> str:
 
 
 def spell_names(replicas: Iterable[tuple[str, int]]) -> str:
-    """Format the names of replicas, with consecutive indexes as a range.
+    """Format replicas' names, with consecutive indexes as a range.
 
     >>> spell_names([("worker", 2), ("chief", 0), ("worker", 0), ("worker", 1)])
     '4 replicas (chief-0, worker-0 … worker-2)'
@@ -361,9 +361,9 @@ def spell_names(replicas: Iterable[tuple[str, int]]) -> str:
 
 
 def _runs(ordered: Sequence[tuple[str, int]]) -> Iterator[tuple[int, int]]:
-    """Find replicas of the same role with consecutive indexes.
+    """Find runs of replicas with the same role and consecutive indexes.
 
-    Yields the first and last position of each such sequence in the list.
+    Yield the first and last list position of each run.
     """
     start = 0
     for position in range(1, len(ordered) + 1):
@@ -376,8 +376,8 @@ def _runs(ordered: Sequence[tuple[str, int]]) -> Iterator[tuple[int, int]]:
 def _whens(moments: Sequence[TimelineEvent]) -> list[str]:
     """Format the times of timeline events.
 
-    The first time is absolute, and the other times are relative to it. A time that equals the time
-    of the previous line becomes "".
+    The first time is absolute, and all others are relative to it. A time equal to the one on the
+    previous line becomes "".
     """
     if not moments:
         return []

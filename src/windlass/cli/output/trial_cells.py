@@ -1,4 +1,4 @@
-"""Formats the parameters, the duration and the outcome of trials for tables."""
+"""Formats trials' parameters, durations and outcomes for tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Warni
 
 
 def short_params(params: Mapping[str, Any]) -> str:
-    """Format the parameters of a trial on one line.
+    """Format a trial's parameters on one line.
 
     >>> short_params({"lr": 0.1, "shuffle": True, "data": "a b"})
     "lr=0.1 shuffle=True data='a b'"
@@ -28,9 +28,9 @@ def short_params(params: Mapping[str, Any]) -> str:
 
 
 def state_of(record: TrialRecord) -> str:
-    """Format the state of a trial. While the trial runs, add its progress and running replicas.
+    """Format a trial's state. While the trial runs, add its progress and running replicas.
 
-    A trial that a search stopped early is marked `PRUNED`.
+    If a search stopped the trial early, the state is shown as `PRUNED`.
     """
     from windlass.client.resources.trial.replicas import replicas_of
 
@@ -47,14 +47,14 @@ def state_of(record: TrialRecord) -> str:
 
 
 def format_summary(record: TrialRecord, metric: str, aspect: str = "") -> str:
-    """Format the last value of a metric, or another aspect such as `min`."""
+    """Format a metric's last value, or another aspect such as `min`."""
     summary = record.metrics.get(metric)
     value = None if summary is None else getattr(summary, aspect or "last")
     return "-" if value is None else f"{float(value):.6g}"
 
 
 def format_run_time(record: TrialRecord, now: float) -> str:
-    """Format the time that a trial has run."""
+    """Format how long a trial has run."""
     from windlass.model.run_time import seconds_run
     from windlass.model.text.quantities import format_duration
 
@@ -63,9 +63,9 @@ def format_run_time(record: TrialRecord, now: float) -> str:
 
 
 def outcome_of(record: TrialRecord) -> str | Cell:
-    """Describe the outcome of a trial in a few words.
+    """Describe a trial's outcome in a few words.
 
-    The outcome is the error, the return value, the newest metrics, or the message of the trial.
+    The outcome is the trial's error, return value, newest metrics or message.
     """
     from windlass.cli.output.table import Cell
     from windlass.cli.output.text import clean
@@ -100,7 +100,7 @@ def _short_number(text: str) -> str:
 
 
 def _printed_error(record: TrialRecord) -> str:
-    """Return the last line of the traceback that a program printed, or an empty string."""
+    """Return the last line of the traceback that a program printed, or ""."""
     lines = record.cause.lines if record.cause is not None else ()
     if not any(line.startswith("Traceback (most recent call last)") for line in lines):
         return ""
@@ -108,7 +108,7 @@ def _printed_error(record: TrialRecord) -> str:
 
 
 def _key_metrics(record: TrialRecord) -> list[tuple[str, str]]:
-    """Return the last values of two metrics that the program reported, validation first."""
+    """Return the last values of two reported metrics. Validation metrics come first."""
     from windlass.model.records import own_metrics
 
     finals = [(name, summary.last) for name, summary in own_metrics(record.metrics).items()]

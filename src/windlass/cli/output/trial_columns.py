@@ -24,7 +24,7 @@ _SORTS = ("id", "name", "state", "user", "created", "started", "ended", "duratio
 
 
 class TrialColumn(NamedTuple):
-    """A column with a function that formats its cell of a trial at a time."""
+    """A column with a function that formats a trial's cell as of a given time."""
 
     column: Column
     cell: Callable[[TrialRecord, float], str | Cell]
@@ -73,7 +73,7 @@ _COLUMNS = {
 
 
 def trial_columns(names: Sequence[str]) -> list[TrialColumn]:
-    """Return the columns with these names. A name is a field, `hparams.NAME` or a metric."""
+    """Return the columns with these names, which are fields, `hparams.NAME` or metrics."""
     return [_COLUMNS.get(name) or _param_column(name) or _metric_column(name) for name in names]
 
 
@@ -83,12 +83,12 @@ def column_names() -> list[str]:
 
 
 def trial_row(columns: Sequence[TrialColumn], trial: TrialRecord, now: float) -> Row:
-    """Format the cells of a trial."""
+    """Format a trial's cells."""
     return [column.cell(trial, now) for column in columns]
 
 
 def sorted_metric(sort: str) -> tuple[str, str] | None:
-    """Parse the metric and aspect of a sort order. The default aspect is the last value.
+    """Parse the metric and aspect in a sort order. By default, the aspect is the last value.
 
     >>> sorted_metric("-metrics.val/loss.min"), sorted_metric('metrics."a.b"')
     (('val/loss', 'min'), ('a.b', ''))
@@ -109,7 +109,7 @@ def sorted_metric(sort: str) -> tuple[str, str] | None:
 
 
 def full_name(trial: TrialRecord) -> str:
-    """Return the name of a trial. If its experiment has another name, that name comes first."""
+    """Return a trial's name, prefixed with its experiment's name if they differ."""
     if trial.name == trial.experiment or not trial.experiment:
         return trial.name
     return f"{trial.experiment}/{trial.name}"

@@ -1,4 +1,4 @@
-"""Formats the resource usage of a trial in a few lines."""
+"""Formats a trial's resource usage in a few lines."""
 
 from __future__ import annotations
 

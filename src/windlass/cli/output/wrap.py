@@ -1,4 +1,4 @@
-"""Wraps long lines between words. Commands are not broken, so that users can copy them."""
+"""Wraps long lines between words, but never inside commands, so that users can copy them."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Iterator
 
 from windlass.model.text.display import width_of
 
-# Matches commands in advice, at the start of the text or after a colon or comma.
+# Matches a command in advice, at the start of the text or after a colon or comma.
 _COMMAND = r"(?:(?<=[:,] )|^)(?:windlass|kubectl|chmod|du|export|pip|unset) .*?(?=\.?$|\. [A-Z])\.?"
 _CALL = r"wl\.\w+\([^)]*\)\S*"
 _PART = re.compile(rf"{_COMMAND}|{_CALL}|\S+")
 
 
 def wrap(text: str, width: int) -> Iterator[str]:
-    """Wrap a text to a width. A command that does not fit stays whole on a longer line.
+    """Wrap text to a width. A command that does not fit stays whole on a longer line.
 
-    The terminal breaks the longer line without inserting characters, so that users can copy the
-    command.
+    The terminal breaks the longer line without inserting characters, so the command can still be
+    copied.
 
     >>> for line in wrap("Somebody who may can grant it: kubectl apply --filename role.yaml", 36):
     ...     print(line)

@@ -1,1 +1,1 @@
-"""Checks the arguments of SDK calls, such as names, times and timeouts, before a request."""
+"""Checks the arguments of SDK calls, such as names, times and timeouts, before any request."""

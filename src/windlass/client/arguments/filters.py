@@ -1,4 +1,4 @@
-"""Converts the filters of `list_...` functions to the query parameters that the server parses."""
+"""Converts the filters of `list_...` functions to query parameters for the server."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 
 class Filters(TypedDict, total=False):
-    """All filters of `list_...` functions. Each function accepts some of them.
+    """All filters of `list_...` functions. Each function accepts a subset.
 
     The value None matches everything.
     """
 
-    workspace: Any  # the workspace, its id or its name
-    project: Any  # the project, its id or its name
-    experiment: Any  # the experiment, its id or its name
+    workspace: Any  # a workspace, its id or its name
+    project: Any  # a project, its id or its name
+    experiment: Any  # an experiment, its id or its name
     state: str | Sequence[str] | None
     name: str | None
-    called: str  # the name of an experiment, with its project or without
+    called: str  # an experiment's name, with or without its project
     labels: str | Sequence[str] | None
     user: str | None
     kind: str | Sequence[str] | None
@@ -38,7 +38,7 @@ class Filters(TypedDict, total=False):
 
 
 def filter_query(**filters: Unpack[Filters]) -> dict[str, Any]:
-    """Check the filters of a list, and return them as query parameters.
+    """Check a list's filters and return them as query parameters.
 
     >>> filter_query(project="vision", state=["failed", "stopped"], archived=None)
     {'project': 'vision', 'state': 'FAILED,STOPPED', 'archived': None}
@@ -55,9 +55,9 @@ def filter_query(**filters: Unpack[Filters]) -> dict[str, Any]:
 
 
 def flag(value: bool | None) -> str | None:
-    """Return a boolean as the text of a query parameter.
+    """Convert a boolean to the text of a query parameter.
 
-    None stays None, which omits the parameter.
+    None stays None, so that the parameter is omitted.
 
     >>> flag(True), flag(None)
     ('true', None)
@@ -66,7 +66,7 @@ def flag(value: bool | None) -> str | None:
 
 
 def words(name: str, value: object, spell: Callable[[str], str]) -> str | None:
-    """Return one word or several words as the text of a query parameter, joined with commas.
+    """Convert one or several words to the text of a query parameter, joined with commas.
 
     >>> words("state", ["failed", "stopped"], str.upper), words("kind", None, str.lower)
     ('FAILED,STOPPED', None)

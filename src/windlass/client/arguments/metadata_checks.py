@@ -1,4 +1,4 @@
-"""Checks labels, texts, names and links before a request sends them."""
+"""Checks labels, texts, names and links before they are sent in a request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LONGEST_URL = 2000
 
 
 def check_labels(labels: object) -> tuple[str, ...]:
-    """Return the labels without duplicates. If any label is invalid, one error lists all problems.
+    """Return the labels without duplicates. One error lists all invalid labels.
 
     >>> check_labels(["baseline", "baseline"])
     ('baseline',)
@@ -28,9 +28,9 @@ def check_labels(labels: object) -> tuple[str, ...]:
 
 
 def label_query(labels: object) -> str | None:
-    """Return labels as the query parameter that selects resources with all these labels.
+    """Return the query parameter that selects resources with all the given labels.
 
-    The argument is a list of labels, or a string with a single label.
+    The argument is a list of labels or a single label.
 
     >>> label_query("baseline"), label_query(None)
     ('["baseline"]', None)
@@ -45,7 +45,7 @@ def label_query(labels: object) -> str | None:
 def check_config(config: object) -> dict[str, Any]:
     """Return a configuration as plain JSON data.
 
-    If JSON cannot represent a value exactly, the error names this value.
+    If JSON cannot represent a value exactly, the error names the value.
 
     >>> check_config({"layers": (64, 32)})
     {'layers': [64, 32]}
@@ -59,7 +59,7 @@ def check_config(config: object) -> dict[str, Any]:
 
 
 def check_priority(priority: Any) -> int:
-    """Return the priority if it is valid. Otherwise raise `InvalidArgument`."""
+    """Return the priority. Raise `InvalidArgument` if it is invalid."""
     is_whole = isinstance(priority, int) and not isinstance(priority, bool)
     if not is_whole or abs(priority) > _HIGHEST_PRIORITY:
         raise InvalidArgument(
@@ -73,7 +73,7 @@ def check_priority(priority: Any) -> int:
 def check_place(project: Any) -> int | str:
     """Return the id of a `wl.Project`, or a valid project name.
 
-    The id stays correct if another program renames the project before the request.
+    An id stays correct if another program renames the project before the request is sent.
     """
     from windlass.model.text import names
 
@@ -132,7 +132,7 @@ def check_url(url: Any) -> str:
 
 
 def find_named(what: str, name: Any, entries: Sequence[Any]) -> Any:
-    """Return the entry with the given name. If there is none, the error suggests a similar name."""
+    """Return the entry with the given name. If none exists, the error suggests a similar name."""
     import difflib
 
     for entry in entries:

@@ -6,11 +6,11 @@ from typing import Any
 
 from windlass.model.errors import InvalidArgument, shown
 
-_HOW = {"experiment": "ls --experiments", "trial": "ls"}  # other nouns use "NOUN ls"
+_HOW = {"experiment": "ls --experiments", "trial": "ls"}  # all other nouns use "NOUN ls"
 
 
 def scope(noun: str, value: Any) -> dict[str, Any]:
-    """Return the query parameters that limit a list to one resource. The server looks up names.
+    """Return the query parameters that limit a list to one resource. Names go to the server as is.
 
     >>> scope("project", "vision"), scope("experiment", 3), scope("trial", None)
     ({'project': 'vision'}, {'experiment_id': 3}, {})
@@ -25,9 +25,7 @@ def scope(noun: str, value: Any) -> dict[str, Any]:
 
 
 def check_id(noun: str, value: Any) -> int:
-    """Return the id that an argument refers to.
-
-    The argument is a resource, an id, or an id as text.
+    """Return the id for an argument that is a resource, an id, or an id as text.
 
     >>> check_id("trial", 7), check_id("trial", "7")
     (7, 7)
@@ -43,7 +41,7 @@ def check_id(noun: str, value: Any) -> int:
 
 
 def id_or_name_path(id_or_name: Any, noun: str) -> tuple[object, ...]:
-    """Return the last segments of the URL path that identifies a resource by its id or name.
+    """Return the end of the URL path for a resource with an id or name.
 
     >>> id_or_name_path(3, "model"), id_or_name_path("net", "model")
     ((3,), ('named', 'net'))
@@ -59,7 +57,7 @@ def id_or_name_path(id_or_name: Any, noun: str) -> tuple[object, ...]:
 
 
 def whole_number(value: Any) -> int | None:
-    """Return an integer from a number or a string, or None if the value is not a whole number.
+    """Convert a number or string to an integer. Return None if it is not a whole number.
 
     >>> whole_number(7), whole_number("7"), whole_number(True), whole_number("x")
     (7, 7, None, None)
@@ -72,7 +70,7 @@ def whole_number(value: Any) -> int | None:
 def is_resource(value: Any, noun: str) -> bool:
     """Return whether a value is a resource of this kind, such as a `wl.Project` for "project".
 
-    This module does not import the resource classes, because they import this module.
+    This module cannot import the resource classes, because they import this module.
     """
     return getattr(type(value), "_collection", None) == f"{noun}s"
 

@@ -1,4 +1,4 @@
-"""Parses timeouts in the forms that users write, such as 90 or "10m"."""
+"""Parses user-supplied timeouts, such as 90 or "10m"."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from windlass.model.text.quantities import parse_duration
 
 
 def parse_timeout(timeout: float | str | None) -> float | None:
-    """Convert a timeout that a user wrote to seconds. A negative timeout becomes 0."""
+    """Convert a user-supplied timeout to seconds. A negative timeout becomes 0."""
     if timeout is None:
         return None
     if isinstance(timeout, (int, float)) and not isinstance(timeout, bool) and timeout <= 0:

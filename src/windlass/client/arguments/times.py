@@ -1,4 +1,4 @@
-"""Parses points in time in the forms that users write, such as "2026-11-16" or "2h"."""
+"""Parses user-supplied points in time, such as "2026-11-16" or "2h"."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Moment = float | str | date
 
 
 def parse_moment(argument: str, value: Moment | None) -> float | None:
-    """Convert the time that an argument contains to seconds since the epoch. None stays None.
+    """Convert an argument's time to seconds since the epoch. None stays None.
 
     >>> parse_moment("since", "soon")
     Traceback (most recent call last):

@@ -1,4 +1,4 @@
-"""Improves the errors that users get from invalid calls of public functions."""
+"""Improves the errors from invalid calls of public functions."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ R = TypeVar("R")
 def users_call(where: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorate a public function so that its errors help users.
 
-    The error for an unknown option suggests a similar option. Tracebacks omit the frames of
-    Windlass.
+    The error for an unknown option suggests a similar option. Tracebacks omit Windlass frames.
 
     >>> @users_call("exp.search")
     ... def search(space, *, trials=50): ...
@@ -36,7 +35,7 @@ def users_call(where: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
                     raise _refusal(unknown, options, where)
                 return function(*args, **kwargs)
             except (WindlassError, KeyboardInterrupt) as error:
-                failure = error.with_traceback(None)  # hide the frames of Windlass from users
+                failure = error.with_traceback(None)  # hide Windlass frames from users
             raise failure
 
         return checked

@@ -1,4 +1,4 @@
-"""Runs blocking waits for asynchronous code, each in its own thread."""
+"""Runs blocking waits for asynchronous code, each in a thread of its own."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ T = TypeVar("T")
 
 
 async def in_thread(run: Callable[[], T], cut: Callable[[], None], name: str) -> T:
-    """Run a blocking function in a new thread, and return its value.
+    """Run a blocking function in a new thread and return its result.
 
-    If the waiting task is cancelled, `cut` must make the function return.
+    Calling `cut` must make the function return early. It is called if the waiting task is
+    cancelled.
 
-    The default executor of the event loop is not used, because it has few threads, and because
-    Python waits for these threads when a program exits.
+    The event loop's default executor is not used, because it has few threads, and because Python
+    waits for those threads at exit.
     """
     import asyncio  # imported late, because the import is slow and few scripts need it
 

@@ -1,4 +1,4 @@
-"""Fetches stored blobs from the server, many per request, and checks the digest of each blob."""
+"""Fetches stored blobs from the server, many per request, and checks their digests."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from windlass.model.requests import MOST_FETCHED, FetchBlobs
 from windlass.worker.blobs.digest import kind_of
 
 _HEADER = 40
-_AT_ONCE = 32_000_000  # the most bytes that one request holds in memory
+_AT_ONCE = 32_000_000  # the maximum number of bytes to hold in memory per request
 _MOST_KEPT = 64
 _LARGEST_KEPT = 1_000_000
 
-# A cache of package lists and file lists, which repeated comparisons need. A blob never changes,
-# because its digest identifies its content.
+# A cache for package lists and file lists, which repeated comparisons need again. A blob never
+# changes, because its digest identifies its content.
 _kept: dict[str, bytes] = {}
 
 
 def fetch_blobs(transport: Transport, digests: Iterable[str]) -> dict[str, bytes]:
-    """Fetch blobs by digest. The result omits blobs that the server does not have."""
+    """Fetch blobs by digest. Blobs that the server does not have are missing in the result."""
     wanted = list(dict.fromkeys(digests))
     blobs: dict[str, bytes] = {}
     for start in range(0, len(wanted), MOST_FETCHED):
@@ -31,7 +31,7 @@ def fetch_blobs(transport: Transport, digests: Iterable[str]) -> dict[str, bytes
 
 
 def fetch_lists(transport: Transport, digests: Iterable[str]) -> dict[str, bytes]:
-    """Fetch small blobs that are often needed again, and keep them in a cache."""
+    """Fetch small blobs that are often needed again, and cache them."""
     wanted = list(dict.fromkeys(digests))
     blobs = {digest: _kept[digest] for digest in wanted if digest in _kept}
     lacking = [digest for digest in wanted if digest not in blobs]
@@ -61,12 +61,12 @@ def fetch_in_batches(
 
 
 def read_pack(pack: bytes, digests: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-    """Yield the blobs of a pack, which is the response to a request for many blobs.
+    """Yield the blobs in a pack, the response to a request for several blobs.
 
-    Raises `ServerError` if a digest is wrong or the pack is incomplete.
+    Raise `ServerError` if a digest is wrong or the pack is incomplete.
 
-    A pack stores the 32 bytes of each digest without its prefix. `digests` are the requested
-    digests with their prefixes.
+    A pack stores each digest as 32 bytes without a prefix. `digests` are the requested digests,
+    with prefixes.
 
     >>> digest = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
     >>> pack = bytes.fromhex(digest) + (5).to_bytes(8, "big") + b"hello"

@@ -1,9 +1,9 @@
-"""Finds the server of a Windlass home, and starts an embedded server if none runs.
+"""Finds a Windlass home's server, or starts an embedded server if none is running.
 
-There is one server per home. A client holds `start.lock` while it starts the server. If ten clients
-start at once, the first client starts the server and the others use that server. No client polls.
-The new server reports through a pipe that it is ready, and the other clients wait for the lock.
-Both waits have a time limit (`start_waits.py`).
+Each home has one server. A client holds `start.lock` while it starts the server. If ten clients
+start at the same time, one of them starts the server and the others use it. No client polls: the
+new server reports through a pipe that it is ready, and the other clients wait for the lock. Both
+waits have a time limit (`start_waits.py`).
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ from windlass.worker.common.token_file import read_token
 _SERVER = os.path.join(
     os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "server", "__main__.py"
 )
-_LONGEST_SOCKET = 100  # bytes; the limit for the path of a Unix socket
+_LONGEST_SOCKET = 100  # bytes; the maximum length of a Unix socket's path
 _LARGEST_FILE = 1 << 16  # bytes
 _OF_A_TRIAL = ("WINDLASS_TRIAL", "WINDLASS_REPLICA")
 
 
 class Endpoint(NamedTuple):
-    """The address of a server, and the token for requests to this server."""
+    """A server's address, and the token for requests to it."""
 
     url: str
     token: str
     home: Home | None  # set only for an embedded server, which runs on this machine
     socket: str = ""  # the Unix socket of the embedded server
-    original: str = ""  # the original home, if the home is a copy
+    original: str = ""  # the original home, if this home is a copy
 
     @property
     def is_embedded(self) -> bool:
         return self.home is not None
 
     def check_owner(self) -> None:
-        """Raise an error if another user could have created the Unix socket of this server."""
+        """Raise an error if another user could have created this server's Unix socket."""
         assert self.home is not None  # noqa: S101 -- only an embedded server has a socket
         self.home.check_socket(self.socket)
 
 
 def named_endpoint(server: str | None = None, token: str | None = None) -> Endpoint | None:
-    """Return the server that the arguments or the environment variables name, or None.
+    """Return the server named by the arguments or by environment variables, or None.
 
     The variables are `WINDLASS_SERVER` and `WINDLASS_TOKEN`.
     """
@@ -78,7 +78,7 @@ def named_endpoint(server: str | None = None, token: str | None = None) -> Endpo
 
 
 def _is_address(url: str) -> bool:
-    """Return whether a text is a valid HTTP or HTTPS URL.
+    """Return whether text is a valid HTTP or HTTPS URL.
 
     >>> [_is_address(url) for url in ("http://lab:8000", "lab:8000", "http://lab:eight")]
     [True, False, False]
@@ -91,11 +91,11 @@ def _is_address(url: str) -> bool:
 
 
 def running_endpoint(home: Home) -> Endpoint | None:
-    """Return the running embedded server of a home, or None if no server runs.
+    """Return a home's embedded server, or None if it is not running.
 
-    The server file in the home describes the server. A killed server leaves this file behind, so a
-    server counts as running only while a process holds the home's server lock. A server whose home
-    was moved does not count, because it is about to stop.
+    A killed server leaves its server file behind in the home. A server therefore counts as running
+    only while a process holds the home's server lock. A server whose home was moved does not count,
+    because it is about to stop.
     """
     described = describe_server(home)
     if described is None or not is_locked(str(home.server_lock)):
@@ -120,18 +120,17 @@ def running_endpoint(home: Home) -> Endpoint | None:
             "directory of yours.",
         ) from error
     path = os.path.join(home.path, str(described.get("socket", "")))
-    if len(os.fsencode(path)) > _LONGEST_SOCKET:  # the real path may be shorter, without links
+    if len(os.fsencode(path)) > _LONGEST_SOCKET:  # resolving links may shorten the path
         path = os.path.realpath(path)
     return Endpoint(str(described["url"]), token, home, path, str(described.get("copy_of") or ""))
 
 
 def describe_server(home: Home) -> dict[str, Any] | None:
-    """Read the server file of a home, in which the server describes itself.
+    """Read a home's server file, in which the server describes itself.
 
-    Returns None if there is no such file.
+    Return None if the file does not exist.
 
-    The server file in a copy of a home is ignored, because it describes the server of the original
-    home.
+    In a copied home, the server file is ignored, because it describes the original home's server.
     """
     try:
         described = read_json(str(home.server_file), _LARGEST_FILE)
@@ -148,7 +147,7 @@ def describe_server(home: Home) -> dict[str, Any] | None:
 
 
 def _is_directory(path: str | os.PathLike[str], directory: object) -> bool:
-    """Return whether a path is the directory with this device and inode.
+    """Return whether a path is the directory with the given device and inode.
 
     If `directory` is None, any existing directory counts.
     """
@@ -170,7 +169,7 @@ def is_answering(endpoint: Endpoint) -> bool:
 
 
 def start_server(home: Home) -> Endpoint:
-    """Start the embedded server of a home unless it runs, and wait until it is ready."""
+    """Start a home's embedded server unless it is running, and wait until it is ready."""
     check_asking()
     try:
         home.make()
@@ -188,7 +187,7 @@ def start_server(home: Home) -> Endpoint:
         try:
             _launch(home)
         except ServerError:
-            # A running server whose file was deleted may have written the file again by now.
+            # A running server recreates its server file if the file was deleted, so look again.
             endpoint = running_endpoint(home)
             if endpoint is None or not is_answering(endpoint):
                 raise
@@ -206,9 +205,9 @@ def _launch(home: Home) -> None:
 
     reader, writer = os.pipe()
     environment = {k: v for k, v in os.environ.items() if not k.startswith(_OF_A_TRIAL)}
-    # A server that is started inside a trial must outlive the trial.
+    # A server that is started inside a trial must outlive that trial.
     environment["WINDLASS_DETACHED"] = "1"
-    # Modules of the user's project must not replace modules of the server.
+    # The user's modules must not replace modules of the server.
     environment.pop("PYTHONPATH", None)
     paths = [os.path.abspath(path) for path in sys.path if path]
     try:
@@ -235,13 +234,14 @@ def _launch(home: Home) -> None:
         os.close(reader)
     if answer != b"ready":
         why = answer.decode("utf-8", "replace").strip() or "It stopped before it was ready."
-        # A killed server may start at the next attempt. Otherwise the report states a reason.
+        # If the server was killed, a new attempt may succeed. Otherwise, its report gives the
+        # reason.
         kind = ServerUnreachable if not answer and process.wait() < 0 else ServerError
         raise kind(f"The server could not be started. {why}", hint=_log_hint(home))
 
 
 def _check_level(described: dict[str, Any], home: Home) -> None:
-    """Raise an error if this server would refuse this client because of its version."""
+    """Raise an error if the server would reject this client because of its version."""
     version, level = str(described.get("version", "")), described.get("api_level")
     if not isinstance(level, int):
         level = None

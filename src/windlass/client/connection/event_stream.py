@@ -1,6 +1,6 @@
 """Follows a trial or an experiment through one stream of events.
 
-A broken stream is resumed at the last received event.
+A broken stream resumes after the last received event.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ T = TypeVar("T")
 News = TrialRecord | LogPage | StreamEnd
 N = TypeVar("N")
 
-_PATIENCE = 60.0  # seconds without an answer, after which the client gives up
-_STUCK = 5.0  # seconds until a wait that can never end raises an error
-_PAUSE = 0.2  # seconds between two requests to a server that does not answer
+_PATIENCE = 60.0  # seconds without a response before the client gives up
+_STUCK = 5.0  # seconds before a wait that can never end raises an error
+_PAUSE = 0.2  # seconds between requests to a server that does not respond
 
 
 def insist(ask: Callable[[], T]) -> T:
-    """Call `ask`, and repeat the call for a limited time while the server does not answer."""
+    """Call `ask`, and retry for a limited time while the server does not respond."""
     give_up = time.monotonic() + _PATIENCE
     while True:
         try:
@@ -39,13 +39,13 @@ def insist(ask: Callable[[], T]) -> T:
         except ServerUnreachable:
             if time.monotonic() > give_up:
                 raise
-        time.sleep(_PAUSE)  # no notification announces that a server is back
+        time.sleep(_PAUSE)  # nothing announces that a server is back
 
 
 class Stream(ABC, Generic[N]):
-    """An iterator over events from the server. It yields each event when the event arrives.
+    """An iterator that yields events from the server as they arrive.
 
-    If the stream breaks, for example because the server restarts, the iterator opens it again.
+    If the stream breaks, for example because the server restarts, the iterator reopens it.
     """
 
     def __init__(self, transport: Transport, *, timeout: float | None = None) -> None:
@@ -93,7 +93,7 @@ class Stream(ABC, Generic[N]):
 
     @abstractmethod
     def _decode(self, event: StreamEvent) -> N | None:
-        """Decode an event. Return None if the event was received before."""
+        """Decode an event. Return None if the event was already received."""
 
     def _is_last(self, news: N) -> bool:  # noqa: ARG002 -- most streams have no last event
         return False
@@ -112,7 +112,7 @@ class Stream(ABC, Generic[N]):
 
     @contextlib.contextmanager
     def _watched(self, stream: EventStream) -> Iterator[None]:
-        """Close the stream at the deadline, unless the `with` block ends before."""
+        """Close the stream at the deadline, unless the `with` block ends earlier."""
         if self._deadline is None:
             yield
             return
@@ -136,10 +136,10 @@ class Stream(ABC, Generic[N]):
 class TrialEvents(Stream[News]):
     """The events of a trial as they happen, until the trial ends.
 
-    Pass `request` to create the trial with the same request, or `trial_id` to follow an existing
-    trial. If the stream breaks, for example because the server restarts, it continues at the last
-    cursor. `query` contains the log filters, which the server applies, and `tail`, the number of
-    old log lines to start with.
+    Pass `request` to create a trial and follow it, or `trial_id` to follow an existing trial. If
+    the stream breaks, for example because the server restarts, it continues at the last cursor.
+    `query` contains log filters, which the server applies. `tail` is the number of existing log
+    lines to start with.
     """
 
     def __init__(
@@ -171,9 +171,9 @@ class TrialEvents(Stream[News]):
             raise _deadlock_error(self._hopeless, self._own_trial)
 
     def _watch_blockers(self, record: TrialRecord | None) -> None:
-        """End the wait if it stays hopeless for some time.
+        """End the wait once it has been hopeless for some time.
 
-        Of several trials that keep each other from continuing, the newest one ends its wait.
+        If several trials block each other, the newest one gives up its wait.
         """
         is_stuck = record is not None and self._own_trial == max(record.blocked_by, default=None)
         if not is_stuck and self._stuck_timer is not None:
@@ -221,7 +221,7 @@ class TrialEvents(Stream[News]):
 
 
 def _own_trial(transport: Transport) -> int | None:
-    """Return the id of the trial of this process, if it has capacity of the same server."""
+    """Return the id of this process's own trial, if it occupies capacity on the same server."""
     number = os.environ.get("WINDLASS_TRIAL_ID", "")
     is_elsewhere = "WINDLASS_EXTERNAL" in os.environ or "WINDLASS_AWAY" in os.environ
     if is_elsewhere or transport.named != (None, None) or not number.isdecimal():

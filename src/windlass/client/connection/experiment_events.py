@@ -1,4 +1,4 @@
-"""Follows the state of an experiment, and the states and metrics of its trials."""
+"""Follows an experiment's state, and its trials' states and metrics."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ ExperimentNews = ExperimentRecord | TrialRecord | Points
 
 
 class ExperimentEvents(Stream[ExperimentNews]):
-    """The current records of an experiment and its trials, and then all their changes.
+    """The current records of an experiment and its trials, followed by all changes.
 
     The iterator never ends on its own. It yields the experiment first, then every trial, and then
-    rounds of changed trials. Each round ends with the record of the experiment. This record may be
-    slightly newer than the trials in the round, so a trial that ended meanwhile comes in the next
-    round.
+    rounds of changed trials. Each round ends with the experiment's record. That record may be
+    slightly newer than the round's trials, so a trial that ended in the meantime follows in the
+    next round.
 
-    If `metric` is set, the iterator also yields the reported values of this metric. It yields each
-    value once, even if the server restarts, and all values of a trial before the end of that trial.
+    If `metric` is set, the iterator also yields this metric's reported values. It yields each value
+    once, even if the server restarts, and all of a trial's values before that trial's end.
 
-    With `created_after`, it leaves out the trials that were created earlier and do not change.
+    With `created_after`, trials that were created earlier are left out as long as they do not
+    change.
 
     ```python
     for news in ExperimentEvents(transport, experiment.id, metric="loss"):
@@ -62,7 +63,7 @@ class ExperimentEvents(Stream[ExperimentNews]):
         return self._unseen_points(decode(event.data, Points))
 
     def _unseen_points(self, points: Points) -> Points | None:
-        """Return the points that were not received before, or None.
+        """Return the points that have not been received yet, or None.
 
         A restarted server sends all points again.
         """

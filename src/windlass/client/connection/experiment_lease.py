@@ -1,4 +1,4 @@
-"""The lease on an experiment, which keeps the experiment open while a program adds trials."""
+"""The lease that keeps an experiment open while a program adds trials to it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from windlass.model.records import ExperimentRecord
 
 
 class ExperimentLease(Stream[str]):
-    """Holds the lease on an experiment until `release` is called or the process ends.
+    """Holds an experiment's lease until `release` is called or the process ends.
 
-    The lease keeps the experiment open on the server. A thread keeps a stream to the server open.
-    If the stream breaks, the thread reconnects. The server keeps the lease for a short time after
-    the connection breaks.
+    The lease keeps the experiment open on the server. While it is held, a thread keeps a stream to
+    the server open, and reopens it if it breaks. Meanwhile, the server keeps the lease for a short
+    time.
     """
 
     def __init__(self, transport: Transport, experiment_id: int) -> None:
@@ -30,7 +30,7 @@ class ExperimentLease(Stream[str]):
         self.holder = uuid.uuid4().hex
 
     def begin(self) -> None:
-        """Take the lease, and wait until the server has confirmed it."""
+        """Take the lease and wait until the server has confirmed it."""
         thread = threading.Thread(
             target=self._hold, name=f"windlass-hold-{self._experiment_id}", daemon=True
         )
@@ -44,7 +44,7 @@ class ExperimentLease(Stream[str]):
         """Release the lease."""
         self.cut()
         path = request_path("experiments", self._experiment_id, "hold")
-        with contextlib.suppress(ServerUnreachable):  # the server notices that the stream ended
+        with contextlib.suppress(ServerUnreachable):  # the server notices that the stream has ended
             self._transport.ask("DELETE", path, ExperimentRecord, query={"holder": self.holder})
 
     def _hold(self) -> None:

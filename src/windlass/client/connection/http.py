@@ -13,7 +13,7 @@ _STREAM_TIMEOUT = 25.0  # seconds; the server pings a stream every 10 s
 
 
 class Connection(http.client.HTTPConnection):
-    """A connection that sends the head and body of a request together.
+    """An HTTP connection that sends each request's head and body in one packet.
 
     Two separate packets would wake up the server twice.
     """
@@ -37,11 +37,11 @@ class Connection(http.client.HTTPConnection):
 
 
 class LocalConnection(Connection):
-    """A connection to an embedded server through a Unix socket.
+    """A connection to an embedded server over a Unix socket.
 
-    Only the owner of a directory can create a socket in it. Before each connection, `check` raises
-    an error unless this user owns the directory. The program that answers is therefore a process of
-    this user.
+    Only a directory's owner can create a socket in it. Before each connection, `check` raises an
+    error unless this user owns the directory. The responding program is therefore a process of this
+    user.
     """
 
     def __init__(self, path: str, check: Callable[[], object], *, timeout: float) -> None:
@@ -50,17 +50,18 @@ class LocalConnection(Connection):
         self._check = check
 
     def connect(self) -> None:
-        """Check the owner of the socket, and connect."""
+        """Check the socket's owner, then connect."""
         self._check()
         self.sock = connect_local(self._path, self.timeout)
 
 
 def connect_local(path: str, timeout: float | None) -> socket.socket:
-    """Connect to the Unix socket at a path, and return the connection."""
+    """Connect to the Unix socket at a path and return the connection."""
     local = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        # `settimeout` makes the socket non-blocking. When many clients connect at once, a
-        # non-blocking `connect` would fail instead of waiting. So the kernel gets the timeout.
+        # `settimeout` would make the socket non-blocking, and a non-blocking `connect` fails
+        # instead of waiting when many clients connect at once. The kernel applies the timeout
+        # instead.
         if timeout is not None:
             patience = struct.pack("ll", int(timeout), int(timeout % 1 * 1e6))
             local.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, patience)
@@ -76,7 +77,7 @@ def connect_local(path: str, timeout: float | None) -> socket.socket:
 
 
 class SecureConnection(Connection, http.client.HTTPSConnection):
-    """A connection that uses TLS."""
+    """A connection over TLS."""
 
 
 class StreamEvent(NamedTuple):
@@ -114,7 +115,7 @@ class EventStream:
         self.is_complete = self._response.isclosed()
 
     def cut(self) -> None:
-        """End the stream now. The thread that reads the stream then closes the connection."""
+        """End the stream now. The reading thread then closes the connection."""
         if self._sock is not None:
             with contextlib.suppress(OSError):
                 self._sock.shutdown(socket.SHUT_RDWR)

@@ -7,17 +7,16 @@ from typing import Any, NoReturn
 
 from windlass.worker.common.process_tree import AWAY
 
-# The functions that define search spaces. A module may call them on import, also in a pod.
+# The functions that define search spaces. Modules may call them on import, even in a pod.
 _SPACES = frozenset({"choice", "loguniform", "randint", "uniform"})
 
 
 def check_asking() -> None:
-    """Raise an error in a pod that has no access to a server.
+    """Raise an error in a pod that cannot access a server.
 
-    Without this check, the client would start an embedded server in the pod.
+    Without this check, the client would start an embedded server inside the pod.
 
-    A pod may create trials if it has the variable `WINDLASS_SERVER` and the packages that the
-    client needs.
+    A pod may create trials if it has the variable `WINDLASS_SERVER` and the client's packages.
     """
     if AWAY not in os.environ:
         return
@@ -29,20 +28,20 @@ def check_asking() -> None:
 
 
 def stand_in(name: str) -> object | None:
-    """Return a placeholder for a public name that is missing in this pod.
+    """Return a placeholder for a public name that this pod does not support.
 
-    A pod without the client packages has only functions for trials, such as `wl.report`.
+    A pod without the client's packages only supports functions for trials, such as `wl.report`.
 
-    Outside of pods, a missing name is an error, and the function returns None.
+    Outside of pods, return None, because a missing name is an error there.
     """
     return _Absent(name) if AWAY in os.environ else None
 
 
 class _Absent:
-    """A placeholder for a public name that cannot be used in this pod.
+    """A placeholder for a public name that this pod does not support.
 
-    A module may mention the name when a pod imports the module, for example in an annotation or a
-    search space. Any other use raises an error that explains the reason.
+    A pod may import modules that mention the name, for example in an annotation or a search space.
+    Any other use raises an error that explains why the name is unsupported.
     """
 
     def __init__(self, name: str) -> None:
@@ -54,7 +53,7 @@ class _Absent:
         return _Absent(f"{self._name}(...)")
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name.startswith("__"):  # Python itself looks up such names
+        if name.startswith("__"):  # Python looks up such names itself
             raise AttributeError(name)
         self._refuse()
 

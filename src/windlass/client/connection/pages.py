@@ -1,4 +1,4 @@
-"""Lists of any length, which are fetched one page at a time in constant memory."""
+"""Lists of any length, fetched page by page in constant memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PAGE = 100
 
 
 class Page(Protocol[R_co]):
-    """One page of a list, with the cursor of the next page."""
+    """One page of a list, with the cursor for the next page."""
 
     @property
     def items(self) -> tuple[R_co, ...]: ...
@@ -37,15 +37,15 @@ def check_limit(limit: Any) -> None:
 
 
 class Listing(Iterator[T], Generic[T]):
-    """An iterator over a list on the server. It requests each page when the page is needed.
+    """An iterator over a list on the server. It fetches pages on demand.
 
     ```python
     for trial in wl.list_trials():
         print(trial.id)
     ```
 
-    `list(...)` fetches all items. In asynchronous code, `async for` requests the pages in a thread.
-    A listing can be iterated once.
+    `list(...)` fetches all items. In asynchronous code, `async for` fetches pages in a thread. A
+    listing can be iterated only once.
     """
 
     def __init__(
@@ -56,7 +56,8 @@ class Listing(Iterator[T], Generic[T]):
     ) -> None:
         """Create a listing from a function that fetches pages.
 
-        `ask(cursor, size)` returns the next page. `make` converts each record to an item.
+        `ask(cursor, size)` returns a page of at most `size` records, starting at `cursor`. `make`
+        converts each record to an item.
         """
         check_limit(limit)
         self._ask = ask
@@ -67,7 +68,7 @@ class Listing(Iterator[T], Generic[T]):
         self._items: Iterator[T] = iter(())
 
     def map(self, make: Callable[[T], U]) -> Listing[U]:
-        """Return a listing whose items are `make(item)` for each item of this listing."""
+        """Return a listing that converts each item of this listing with `make`."""
         before = self._make
         return Listing(self._ask, self._left, lambda record: make(before(record)))
 
@@ -93,7 +94,8 @@ class Listing(Iterator[T], Generic[T]):
             return item
         while (size := self._next_size()) is not None:
             ask = partial(self._ask, self._cursor, size)
-            # The page is stored here, not in the thread, so that a cancelled task loses no items.
+            # The page is stored by this task, not by the thread, so that cancellation loses no
+            # items.
             self._turn_to(await in_thread(ask, _nothing, "windlass-list"))
             for item in self._items:
                 return item
@@ -103,10 +105,7 @@ class Listing(Iterator[T], Generic[T]):
         return "<an iterator; list(...) collects all items>"
 
     def _next_size(self) -> int | None:
-        """Return the number of items to request for the next page.
-
-        Returns None at the end of the list.
-        """
+        """Return the number of items to request for the next page, or None at the end."""
         if self._is_over or (self._left is not None and self._left <= 0):
             return None
         return _PAGE if self._left is None else min(self._left, _PAGE)
@@ -136,7 +135,7 @@ def walk(
     query: Mapping[str, Any],
     limit: int | None = None,
 ) -> Listing[T]:
-    """Return a lazy listing of the records at a URL path that match a query."""
+    """Return a lazy listing of the records at a URL path, filtered by a query."""
     sort = query.get("sort", "id")
     if not isinstance(sort, str):
         raise InvalidArgument(
@@ -154,9 +153,9 @@ def walk(
 
 
 def warn(hint: str) -> None:
-    """Print the hint of a response as a Python warning, if there is a hint.
+    """Print a response's hint, if any, as a Python warning.
 
-    For example, the server hints at a metric name that no trial has reported.
+    For example, the server adds a hint if no trial has reported a metric with the given name.
     """
     if hint:
         import warnings

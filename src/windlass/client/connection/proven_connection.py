@@ -1,8 +1,8 @@
-"""Connections without TLS, on which the server must first prove that it knows the token.
+"""Connections without TLS, which open only after the server has proved that it knows the token.
 
-If a server has stopped, another program may use its address. The client therefore sends the token
-only after the server has proved that it knows the token. A program between the client and the
-server can forward the proof. Only TLS prevents this attack.
+Once a server has stopped, another program may listen at its address. The client therefore does not
+send the token until the server has proved that it knows it. This does not stop a program between
+client and server from forwarding the proof. Only TLS prevents that attack.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ProvenConnection(Connection):
         self._token = token
 
     def connect(self) -> None:
-        """Connect, and check the server's proof that it knows the token."""
+        """Connect and check the server's proof that it knows the token."""
         super().connect()
         try:
             self._check_proof()

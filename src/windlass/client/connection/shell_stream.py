@@ -1,4 +1,4 @@
-"""Follows the output of a shell on the server, and sends typed input to the shell."""
+"""Follows a shell's output on the server, and sends typed input to the shell."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from windlass.model.records import TrialRecord
 from windlass.model.requests import ShellSize, ShellTaken
 
 _AT_ONCE = 32 * 1024
-_PATIENCE = 60.0  # seconds without a server, after which typed input is dropped
+_PATIENCE = 60.0  # seconds without a server before typed input is dropped
 _PAUSE = 0.2
 
 
 class Shown(NamedTuple):
-    """A piece of the output of a shell."""
+    """A piece of a shell's output."""
 
     data: bytes
-    position: int  # the position after the last byte
-    skipped: int = 0  # earlier bytes that are no longer stored
+    position: int  # the position after its last byte
+    skipped: int = 0  # bytes before it that are no longer stored
 
 
 class Over(NamedTuple):
-    """The end of the output stream.
+    """The end of a shell's output stream.
 
-    The shell has ended, or the client did not request to follow it.
+    Either the shell has ended, or the client did not ask to follow it.
     """
 
     record: TrialRecord
@@ -48,9 +48,9 @@ News = Shown | TrialRecord | Over
 
 
 class ShellStream(Stream[News]):
-    """The output of a shell, from a position in the output or from the current screen.
+    """A shell's output, starting at a given position or from the current screen.
 
-    If the stream breaks, for example because the server restarts, it continues at the last
+    If the stream breaks, for example because the server restarts, it continues at its last
     position.
     """
 
@@ -94,7 +94,7 @@ class ShellStream(Stream[News]):
 
 
 class ShellInput:
-    """Sends typed input to a shell. Repeated requests do not repeat the input."""
+    """Sends typed input to a shell. A retried request does not repeat the input."""
 
     def __init__(self, transport: Transport, shell_id: int) -> None:
         self._transport = transport
@@ -103,9 +103,9 @@ class ShellInput:
         self._position = 0
 
     def send(self, data: bytes, *, is_last: bool = False) -> int:
-        """Send input, and return the number of bytes that the shell accepted.
+        """Send input and return the number of bytes that the shell accepted.
 
-        The number is 0 while the shell does not read.
+        The number is 0 while the shell is not reading.
         """
         data = data[:_AT_ONCE]
         query = {
@@ -119,7 +119,7 @@ class ShellInput:
         return answer.taken
 
     def resize(self, rows: int, columns: int) -> None:
-        """Resize the terminal of the shell."""
+        """Resize the shell's terminal."""
         for name, size in (("rows", rows), ("columns", columns)):
             if isinstance(size, bool) or not isinstance(size, int):
                 raise InvalidArgument(f"{name}={shown(size)}: write a whole number.")
@@ -128,7 +128,7 @@ class ShellInput:
 
 
 class InputThread:
-    """Sends typed input in order from its own thread, so that callers do not wait."""
+    """Sends typed input in order from its own thread, so that callers need not wait."""
 
     def __init__(self, keys: ShellInput) -> None:
         self._keys = keys
@@ -143,7 +143,7 @@ class InputThread:
         self._thread.start()
 
     def begin(self) -> None:
-        """Start sending the queued input. Call this method once the shell runs."""
+        """Start sending queued input. Call this once the shell is running."""
         with self._changed:
             self._has_begun = True
             self._changed.notify()
@@ -155,7 +155,7 @@ class InputThread:
             self._changed.notify()
 
     def resize(self, rows: int, columns: int) -> None:
-        """Resize the terminal of the shell."""
+        """Resize the shell's terminal."""
         with self._changed:
             self._size = (rows, columns)
             self._changed.notify()
@@ -163,14 +163,14 @@ class InputThread:
     def end(self) -> None:
         """Mark the end of the input.
 
-        If the shell has no terminal, its standard input is then closed.
+        A shell without a terminal then sees the end of its standard input.
         """
         with self._changed:
             self._is_last = True
             self._changed.notify()
 
     def finish(self, seconds: float) -> None:
-        """End the thread once all input is sent, or after a timeout in seconds."""
+        """End the thread once all input has been sent, or after a timeout in seconds."""
         with self._changed:
             self._is_leaving = True
             self._changed.notify()
@@ -208,7 +208,7 @@ class InputThread:
                 away_since = away_since or time.monotonic()
                 if time.monotonic() - away_since > _PATIENCE:
                     return  # the output stream reports the error
-                time.sleep(_PAUSE)  # an unreachable server sends no notification when it is back
+                time.sleep(_PAUSE)  # nothing announces that an unreachable server is back
             except WindlassError:
                 return  # the shell has ended, and the output stream reports its end
 

@@ -1,4 +1,4 @@
-"""Waits until a server has started. A long wait prints a notice, and ends with an error."""
+"""Waits until a server has started. A long wait prints a notice, and eventually fails."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PATIENCE = 60.0  # seconds until the wait fails
 
 
 def take_start_lock(path: Path) -> int:
-    """Lock the file that protects the start of a server, and return its file descriptor.
+    """Acquire the lock for starting a server and return the lock file's descriptor.
 
     Only the client that holds this lock may start the server.
     """
@@ -35,7 +35,7 @@ def take_start_lock(path: Path) -> int:
 
 
 def read_start_report(reader: int, server: int, log: Path) -> bytes:
-    """Read the report of a starting server from a pipe, until the server closes the pipe."""
+    """Read a starting server's report from a pipe until the server closes the pipe."""
     began = time.monotonic()
     limit, report = NOTICE, b""
     pipe = select.poll()
@@ -57,10 +57,10 @@ def read_start_report(reader: int, server: int, log: Path) -> bytes:
 
 
 def _wait_for_lock(fd: int, path: Path) -> None:
-    """Wait for the lock of a file that another process has locked.
+    """Wait until another process unlocks a file.
 
-    `flock` has no timeout, and a signal could interrupt only the main thread. So a thread waits for
-    the lock, and closes the file if it gets the lock too late.
+    `flock` has no timeout, and signals can only interrupt the main thread. A thread therefore waits
+    for the lock, and closes the file if it gets the lock too late.
     """
     guard, locked = threading.Lock(), threading.Event()
     is_given_up = False

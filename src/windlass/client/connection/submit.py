@@ -1,4 +1,4 @@
-"""Submits a prepared trial. If the server lacks blobs, one upload sends all of them."""
+"""Submits a prepared trial, and uploads all blobs that the server lacks in one request."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from windlass.packaging.snapshot import Snapshot, SnapshotChanged
 T = TypeVar("T")
 
 _TRIES = 4
-_MOST_QUERIED = 100  # digests in one request
+_MOST_QUERIED = 100  # digests per request
 _NO_PROVENANCE = Provenance()
 
 
 def submit(transport: Transport, draft: Draft) -> TrialRecord:
-    """Submit a prepared trial, and return the record of the created trial."""
+    """Submit a prepared trial and return the created trial's record."""
     return send(
         transport,
         draft,
@@ -40,9 +40,9 @@ def submit(transport: Transport, draft: Draft) -> TrialRecord:
 
 
 def send(transport: Transport, draft: Draft, ask: Callable[[CreateTrial], T]) -> T:
-    """Send the request for a trial.
+    """Send the request for a trial, after uploading blobs if necessary.
 
-    If the server lacks blobs, upload them and repeat the request.
+    If the server lacks blobs, upload them and retry the request.
     """
     request = msgspec.structs.replace(draft.request, attachments=_inline(draft))
     taken = draft.snapshot
@@ -55,7 +55,7 @@ def send(transport: Transport, draft: Draft, ask: Callable[[CreateTrial], T]) ->
 
 
 def submit_all(transport: Transport, drafts: Sequence[Draft]) -> list[TrialRecord]:
-    """Create the trials of drafts of one plan, all or none, in one request and one transaction."""
+    """Create one plan's trials in one request and one transaction: either all of them or none."""
     first = drafts[0]
     attachments = {digest: data for draft in drafts for digest, data in _inline(draft).items()}
     bare = Private()
@@ -86,7 +86,7 @@ def upload(
     blobs: dict[str, bytes],
     retake: Callable[[], Snapshot],
 ) -> None:
-    """Upload a snapshot and some blobs. Contents that the server already has are not sent."""
+    """Upload a snapshot and some blobs, except contents that the server already has."""
     for _ in range(_TRIES):
         wanted = ",".join((snapshot.tree, *blobs))
         query = {"digests": wanted, "tree": snapshot.tree}
@@ -101,7 +101,7 @@ def upload(
 
 
 def _failed(draft: Draft, taken: Snapshot | None) -> Exception:
-    """Return the error after the last try. `taken` is the snapshot at the first try."""
+    """Return the error after the last try. `taken` is the snapshot from the first try."""
     if draft.snapshot is not None and draft.snapshot is not taken:
         return _restless(draft.snapshot)
     return ServerError(
@@ -118,9 +118,9 @@ def _restless(snapshot: Snapshot) -> SnapshotError:
 
 
 def _inline(draft: Draft) -> dict[str, bytes]:
-    """Return the pickled function calls of a prepared trial. The request itself contains them.
+    """Return a prepared trial's pickled function calls, which are sent in the request itself.
 
-    They are small, and the server rarely has them already.
+    They are small, and the server is unlikely to have them already.
     """
     wanted = {
         digest
@@ -146,7 +146,7 @@ def _supply(
 def _upload_missing(
     transport: Transport, drafts: Sequence[Draft], lacking: set[str]
 ) -> Snapshot | None:
-    """Upload missing blobs of drafts that share a snapshot. Return the snapshot if it changed."""
+    """Upload missing blobs for drafts with a common snapshot. Return the snapshot if it changed."""
     first = drafts[0]
     blobs = {digest: data for draft in drafts for digest, data in draft.blobs.items()}
     large = {digest: names for draft in drafts for digest, names in draft.large.items()}
@@ -180,10 +180,10 @@ def _send_missing(
     lacking: set[str],
     large: Mapping[str, Sequence[str]] = {},
 ) -> None:
-    """Upload the missing blobs, and the missing files of a tree.
+    """Upload missing blobs and a snapshot's missing files.
 
-    `large` has the large values of calls by payload. A payload comes after its values, as the list
-    of the files of a tree comes after the files.
+    `large` maps each call's payload to its large values. A payload is uploaded after its values,
+    just as a manifest is uploaded after its files.
     """
     calls = lacking & large.keys()
     values = dict.fromkeys(digest for call in calls for digest in large[call])
@@ -220,16 +220,16 @@ def _missing_of(transport: Transport, digests: Sequence[str]) -> list[str]:
 def _upload(transport: Transport, blobs: Callable[[], Iterator[tuple[str, bytes, bool]]]) -> None:
     try:
         transport.fetch("POST", "/blobs", body=_pack(blobs()))
-    # The server stopped during the upload. Sending a blob twice does no harm.
+    # The server stopped during the upload. Sending a blob again does no harm.
     except ServerUnreachable:
         transport.reconnect()
         transport.fetch("POST", "/blobs", body=_pack(blobs()))
 
 
 def _pack(blobs: Iterator[tuple[str, bytes, bool]]) -> Iterator[bytes]:
-    """Encode blobs for the upload, and yield pieces of about 1 MiB.
+    """Encode blobs for upload, in pieces of about 1 MiB.
 
-    The boolean of each blob states whether the blob is the manifest of a snapshot.
+    Each blob's boolean states whether it is a snapshot's manifest.
     """
     buffered: list[bytes] = []
     size = 0

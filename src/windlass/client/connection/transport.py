@@ -1,4 +1,4 @@
-"""The HTTP transport of all requests. It reuses connections and decodes responses and events."""
+"""The HTTP transport for all requests. It reuses connections and decodes responses and events."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ _UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
 
 class MissingBlobs(WindlassError):
-    """The server lacks blobs that a request refers to.
+    """Raised if a request refers to blobs that the server lacks.
 
-    The client uploads them and repeats the request, so users never see this error.
+    The client then uploads the blobs and retries the request, so users never see this error.
     """
 
     code = "missing_blobs"
@@ -60,7 +60,7 @@ class MissingBlobs(WindlassError):
 
 
 class Transport:
-    """Sends requests to one server and keeps connections open. Thread-safe."""
+    """Sends requests to one server over connections that it keeps open. Thread-safe."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Transport:
         timeout: float = _TIMEOUT,
         endpoint: Endpoint | None = None,
     ) -> None:
-        # An explicit endpoint is used as it is. Its server is never started.
+        # A server given as an explicit endpoint is never started.
         self._named = endpoint or named_endpoint(server, token)
         self._timeout = timeout
         self._home = None if self._named else Home.find()
@@ -81,7 +81,7 @@ class Transport:
 
     @property
     def named(self) -> tuple[str | None, str | None]:
-        """The address and token of the server that the user named.
+        """The address and token of the server that the user selected.
 
         For the embedded server, both are None.
         """
@@ -89,9 +89,9 @@ class Transport:
 
     @property
     def server(self) -> str:
-        """The address of the server, or the path of the home of an embedded server.
+        """The server's address, or the path of an embedded server's home.
 
-        Unlike the address of an embedded server, the path stays the same when the server restarts.
+        The path is used because an embedded server's address changes when it restarts.
         """
         if self._named is not None and self._named.home is None:
             return self._named.url.rstrip("/")
@@ -114,7 +114,7 @@ class Transport:
         body: Body = None,
         query: Mapping[str, Any] | None = None,
     ) -> T:
-        """Send a request, and decode the response as the type `answer`."""
+        """Send a request and decode the response as the type `answer`."""
         data = self.fetch(method, path, body=body, query=query)
         return decode(data, answer)
 
@@ -126,11 +126,11 @@ class Transport:
         body: Body = None,
         query: Mapping[str, Any] | None = None,
     ) -> bytes:
-        """Send a request, and return the response as bytes."""
+        """Send a request and return the response as bytes."""
         try:
             return self._fetch(method, path, body, query)
         except ServerUnreachable as error:
-            # The server stopped during the response. `_send` explains why a repetition is safe.
+            # The server stopped while responding. `_send` explains why retrying is safe.
             is_repeatable = isinstance(body, (bytes, msgspec.Struct, type(None)))
             if self._home is None or not is_repeatable or isinstance(error.__cause__, TimeoutError):
                 raise
@@ -138,7 +138,7 @@ class Transport:
             return self._fetch(method, path, body, query)
 
     def reconnect(self) -> None:
-        """Close the idle connections, and find the embedded server again or restart it."""
+        """Close idle connections, then find the embedded server again or restart it."""
         self.drop_idle()
         if self._home is not None:
             self._endpoint = start_server(self._home)
@@ -158,11 +158,11 @@ class Transport:
     def download(
         self, path: str, write: Callable[[bytes], object], *, body: msgspec.Struct | None = None
     ) -> None:
-        """Download a URL path in pieces, and call `write` with each piece.
+        """Download a URL path in pieces, calling `write` with each piece.
 
-        The content may be larger than the memory.
+        The content may be larger than the available memory.
 
-        If there is a body, the request is a POST request, and otherwise a GET request.
+        The request is a POST request if it has a body, and a GET request if not.
         """
         connection, response = self._send("POST" if body else "GET", path, body, None, {})
         left = response.length
@@ -170,7 +170,7 @@ class Transport:
             for piece in self._pieces(response):
                 left = None if left is None else left - len(piece)
                 write(piece)
-        except BaseException:  # a connection with a partial response cannot be reused
+        except BaseException:  # a connection with a partly read response cannot be reused
             connection.close()
             raise
         if left:
@@ -196,7 +196,7 @@ class Transport:
         body: Body = None,
         query: Mapping[str, Any] | None = None,
     ) -> Iterator[EventStream]:
-        """Send a request, and yield the event stream that the server responds with."""
+        """Send a request and yield the event stream in the response."""
         headers = {"Accept": "text/event-stream"}
         connection, response = self._send(method, path, body, query, headers)
         if response.status >= 400:
@@ -235,7 +235,7 @@ class Transport:
         if content is not None:
             headers["Content-Type"] = "application/json" if is_json else "application/octet-stream"
         if not isinstance(content, (bytes, type(None))):
-            # A generated body cannot be sent twice, so the request needs a fresh connection.
+            # A generated body cannot be sent twice, so do not risk an idle connection.
             self.drop_idle()
             try:
                 return self._attempt(target, method, content, headers)
@@ -243,11 +243,11 @@ class Transport:
                 raise self._broken(error) from error
         try:
             return self._attempt(target, method, content, headers)
-        except TimeoutError as error:  # a second request would take as long again
+        except TimeoutError as error:  # a retry would take just as long
             raise self._broken(error) from error
         except (OSError, http.client.HTTPException) as error:
-            # An idle connection may have expired, and an embedded server may have stopped. Requests
-            # with effects contain a key, so the server executes a repeated request once.
+            # An idle connection may have expired, or an embedded server may have stopped. Requests
+            # with effects contain a key, so the server executes a retried request only once.
             if self._home is None and isinstance(error, ConnectionRefusedError):
                 raise self._broken(error) from error
             try:
@@ -310,7 +310,7 @@ class Transport:
             return LocalConnection(endpoint.socket, endpoint.check_owner, timeout=self._timeout)
         parts = urlsplit(endpoint.url)
         host = str(parts.hostname)
-        if parts.scheme == "https":  # a certificate proves who the server is
+        if parts.scheme == "https":  # a certificate proves the server's identity
             return SecureConnection(host, parts.port, timeout=self._timeout)
         from windlass.client.connection.proven_connection import ProvenConnection
 
@@ -342,7 +342,7 @@ class Transport:
         try:
             fault = msgspec.json.decode(data, type=learned(Fault))
         except _UNREADABLE:
-            if status >= 500 and self._home is not None:  # the server stopped while it answered
+            if status >= 500 and self._home is not None:  # the server stopped during the response
                 return self._broken(ConnectionError(f"it answered {status}"))
             return _not_ours(f"answered {status}")
         if fault.code == MissingBlobs.code:
@@ -371,7 +371,7 @@ class Transport:
         return f"the server (process {(described or {}).get('pid')})" if described else "the server"
 
     def _silent(self) -> ServerUnreachable:
-        """Build the error for a server that did not answer within the timeout."""
+        """Build the error for a server that did not respond within the timeout."""
         limit = f"within {self._timeout:g} seconds"
         if self._home is None:
             return ServerUnreachable(
@@ -404,9 +404,9 @@ def decode(data: bytes, kind: type[T]) -> T:
 def _written(
     path: str, body: Body, query: Mapping[str, Any] | None
 ) -> tuple[str, bytes | Iterable[bytes] | None]:
-    """Return the target and the encoded body of a request.
+    """Return a request's target and encoded body.
 
-    The target is the path with the query.
+    The target is the path including the query.
     """
     parameters = {name: value for name, value in (query or {}).items() if value is not None}
     target = f"{API}{path}?{urlencode(parameters)}" if parameters else API + path
@@ -440,7 +440,7 @@ def _not_ours(what: str) -> ServerError:
 
 
 def request_path(*parts: object) -> str:
-    """Quote the segments of a URL path, and join them to a path.
+    """Quote the segments of a URL path and join them.
 
     >>> request_path("experiments", "a b/c")
     '/experiments/a%20b%2Fc'

@@ -1,7 +1,7 @@
-"""Reports long waits for the server, so that no long wait is silent.
+"""Reports long waits for the server, so that none is silent.
 
-A report is a line on stderr. If a view draws a status line, the view prints the report, because the
-status line and the report would otherwise overwrite each other.
+A report is a line on stderr. If a view is drawing a status line, the view prints the report, so
+that the two do not overwrite each other.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import threading
 import time
 from collections.abc import Callable
 
-_REPORTED_AFTER = (2.0, 10.0, 30.0)  # seconds of waiting at which a report appears
+_REPORTED_AFTER = (2.0, 10.0, 30.0)  # seconds of waiting after which a report appears
 
-_screens: list[Callable[[str], object]] = []  # the print functions of open views, the newest last
+_screens: list[Callable[[str], object]] = []  # the print functions of open views, newest last
 
 
 def report_wait(text: str) -> None:
-    """Report a wait in the newest open view, or on stderr if no view is open."""
+    """Report a wait in the newest open view, or else on stderr."""
     line = f"windlass: {text}"
     if _screens:
         _screens[-1](line)
@@ -40,14 +40,14 @@ def stop_showing_in(screen: Callable[[str], object]) -> None:
 
 
 def is_screen_open() -> bool:
-    """Return whether a view is open that prints reports."""
+    """Return whether any open view prints reports."""
     return bool(_screens)
 
 
 def await_answer(connected: socket.socket, describe: Callable[[], str], timeout: float) -> None:
-    """Wait for the answer of a server, and report a long wait.
+    """Wait for a server's response, and report a long wait.
 
-    The function returns before `timeout`, even if there is no answer.
+    This function returns before `timeout`, even without a response.
     """
     poll = select.poll()
     poll.register(connected, select.POLLIN)
@@ -59,9 +59,9 @@ def await_answer(connected: socket.socket, describe: Callable[[], str], timeout:
 
 
 class AnswerTimer:
-    """Reports a long wait for a server on another machine, during a `with` block.
+    """Reports a long wait for a remote server during a `with` block.
 
-    The wait includes the connection to the server and its answer.
+    The wait includes both connecting to the server and its response.
     """
 
     def __init__(self, describe: Callable[[], str], timeout: float) -> None:

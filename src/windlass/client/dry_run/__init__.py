@@ -1,1 +1,1 @@
-"""Dry runs, which prepare a job completely, and print the request instead of sending it."""
+"""Dry runs, which prepare a job completely but print the request instead of sending it."""

@@ -1,4 +1,4 @@
-"""The client and the trials of dry runs. They submit nothing and start no server."""
+"""The client and trials of dry runs, which submit nothing and start no server."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class NothingRan(Unsupported):
-    """The error for requests that a dry run cannot answer, because nothing ran."""
+    """Raised when a dry run is asked for results, which it cannot have because nothing ran."""
 
 
 # Users catch this error as `wl.Unsupported`, so tracebacks show that name.
@@ -37,13 +37,13 @@ NothingRan.__module__, NothingRan.__qualname__ = "windlass", "Unsupported"
 
 
 class DryTransport(Transport):
-    """A transport that never submits or uploads. It only reads templates from the server."""
+    """A transport that submits and uploads nothing. It only reads templates from the server."""
 
     @property
     def endpoint(self) -> Endpoint:
         """The server that a real run would use.
 
-        If no server runs, this is the embedded server that a real run would start.
+        If no server is running, this is the embedded server that a real run would start.
         """
         if self._home is None:
             return super().endpoint
@@ -64,7 +64,7 @@ class DryTransport(Transport):
         """Answer a request without submitting anything.
 
         Templates are fetched from the server. The list of blobs that the server lacks is always
-        empty, so nothing is uploaded. All other requests raise `wl.Unsupported`.
+        empty, so that nothing is uploaded. All other requests raise `wl.Unsupported`.
         """
         if (method, path) == ("GET", "/blobs"):
             return msgspec.convert({}, learned(answer))
@@ -73,7 +73,7 @@ class DryTransport(Transport):
         return super().ask(method, path, answer, body=body, query=query)
 
     def _template(self, path: str, answer: type[T]) -> T:
-        """Fetch a template from the selected server. This server must be running."""
+        """Fetch a template from the selected server, which must be running."""
         endpoint = self.endpoint
         if not endpoint.url:
             raise ServerError(
@@ -98,9 +98,9 @@ class DryClient(Client):
         self._machine: Capacity | None = None
 
     def submit(self, draft: Draft) -> DryTrial[Any]:
-        """Print what would run. Raise an error if the server would refuse the request.
+        """Print what would run. Raise an error if the server would reject the request.
 
-        For a trial that is similar to the previous trial, print only the differences.
+        For a trial similar to the previously printed one, print only the differences.
         """
         key = draft.request.key
         if key not in self.trials:
@@ -118,7 +118,7 @@ class DryClient(Client):
         return DryTrial(self.transport, draft, self._check(draft.request))
 
     def _check(self, request: CreateTrial) -> str:
-        """Check a request as the server would, and describe whether the capacity suffices."""
+        """Check a request as the server would, and describe whether there is enough capacity."""
         from windlass.engine.fits_machine import check_fits
         from windlass.frameworks import find_framework_problems
         from windlass.machine.unsupported import find_unsupported
@@ -141,7 +141,7 @@ class DryClient(Client):
         return f"fits {where} ({_described(capacity)})"
 
     def _capacity(self, endpoint: Endpoint) -> Capacity | None:
-        """Return the capacity of the server's machine, or of this machine if no server runs."""
+        """Return the capacity of the server's machine, or of this one if no server is running."""
         if endpoint.url:
             try:  # an explicit endpoint never starts a server
                 server = Transport(endpoint=endpoint, timeout=5.0)
@@ -157,7 +157,7 @@ class DryClient(Client):
 
 
 class DryTrial(Trial[R]):
-    """A trial of a dry run. It shows what would run, and has no results.
+    """A trial of a dry run, which shows what would run but has no results.
 
     ```python
     trial = wl.Job(wl.Command(["echo", "hello"])).submit(dry_run=True)
@@ -175,7 +175,7 @@ class DryTrial(Trial[R]):
 
     @property
     def state(self) -> str:
-        """Always "DRY". Real trials never have this state."""
+        """Always "DRY", a state that real trials never have."""
         return "DRY"
 
     @property
@@ -190,14 +190,14 @@ class DryTrial(Trial[R]):
 
     @property
     def preview(self) -> str:
-        """The text that the dry run prints."""
+        """The text that the dry run prints for this trial."""
         from windlass.client.dry_run.preview import format_preview
 
         return self._masked(format_preview(self._draft, self._capacity_note))
 
     @property
     def commands(self) -> dict[str, str]:
-        """The command of each role, as a user would type it.
+        """Each role's command, as a user would type it.
 
         A function appears as a Python call.
         """
@@ -206,7 +206,7 @@ class DryTrial(Trial[R]):
         return {role: self._masked(text) for role, text in commands_of(self._draft).items()}
 
     def show(self, before: DryTrial[Any] | None = None) -> None:
-        """Print the preview, or only the differences from a similar trial `before`."""
+        """Print the preview, or only its differences from `before`, a similar trial."""
         from windlass.client.dry_run.preview import format_difference, format_preview
         from windlass.client.terminal.screen import may_colour, write
 
@@ -245,7 +245,7 @@ class DryTrial(Trial[R]):
 
 
 def nothing_ran() -> NothingRan:
-    """Build the error for requests that need the results of a real run."""
+    """Build the error for requests that need a real run's results."""
     return NothingRan("Nothing ran: this was a dry run.", hint="Remove dry_run=True to run it.")
 
 

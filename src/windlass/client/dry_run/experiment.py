@@ -27,7 +27,7 @@ R = TypeVar("R")
 
 
 class DryExperiment(Experiment):
-    """An experiment of a dry run. It prints the added trials, but starts none of them.
+    """An experiment of a dry run, which prints added trials instead of starting them.
 
     ```python
     exp = wl.create_experiment("sweep", dry_run=True)
@@ -54,7 +54,7 @@ class DryExperiment(Experiment):
     def _add(self, what: Any, wish: AddOptions) -> Trial[Any]:
         """Print an added trial.
 
-        A generator runs at once in this process, and the dry run prints the jobs that it adds.
+        A generator runs right away in this process, and the dry run prints the jobs that it adds.
         """
         from windlass.authoring.prepare.add_to_experiment import add_job, is_generator
 
@@ -80,12 +80,12 @@ class DryExperiment(Experiment):
 
     @property
     def trial_count(self) -> int:
-        """The number of added trials."""
+        """The number of trials added so far."""
         return len(self._dry_client.trials)
 
     @property
     def states(self) -> dict[str, int]:
-        """The number of added trials, all in the state DRY."""
+        """The number of trials added so far, all in the state DRY."""
         return {"DRY": self.trial_count} if self.trial_count else {}
 
     def list_trials(
@@ -150,9 +150,9 @@ class DryExperiment(Experiment):
 
 
 class DryBuild(DryTrial[R]):
-    """The trial of a generator in a dry run.
+    """A generator's trial in a dry run.
 
-    A generator is a user function that adds trials. The dry run prints these trials.
+    A generator is a user function that adds trials, which the dry run prints.
     """
 
     def __init__(self, experiment: DryExperiment, draft: Draft) -> None:
@@ -163,7 +163,7 @@ class DryBuild(DryTrial[R]):
         return self._experiment._add(what, wish)
 
     def build(self, generator: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
-        """Run the generator until it ends or requests the result of a job."""
+        """Run the generator until it ends or asks for a job's result."""
         import inspect
 
         self._say(f"Dry run of {self.name}, which adds")
@@ -180,7 +180,7 @@ class DryBuild(DryTrial[R]):
 
 
 def _wait_for(built: Any) -> None:
-    """Run a coroutine to its end, even if this thread already runs an event loop."""
+    """Run a coroutine to completion, even if this thread already runs an event loop."""
     import asyncio
     from concurrent.futures import ThreadPoolExecutor
 

@@ -1,4 +1,4 @@
-"""Formats the text of a dry run, which shows commands, environment, resources and code."""
+"""Formats a dry run's output, which shows commands, environment, resources and code."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ Lines = Iterator[tuple[str, str]]
 
 _LARGE = 10_000_000  # bytes; for larger code, the preview lists the largest files
 _LARGEST = 3
-_WIDTH = 11  # the width of the labels
+_WIDTH = 11  # the width of the label column
 _BOLD, _DIM, _END = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 
 def format_preview(draft: Draft, capacity_note: str, *, coloured: bool = False) -> str:
     """Format a prepared trial for the terminal.
 
-    `capacity_note` states whether the capacity of the machine suffices.
+    `capacity_note` states whether the machine has enough capacity.
     """
     lines = [_title(draft, coloured, "nothing was started")]
     for title, section in _sections(draft, capacity_note):
@@ -52,7 +52,7 @@ def format_preview(draft: Draft, capacity_note: str, *, coloured: bool = False) 
 
 
 def format_difference(draft: Draft, before: Draft, *, coloured: bool = False) -> str:
-    """Format the differences between a prepared trial and an earlier prepared trial."""
+    """Format the differences between a prepared trial and `before`, an earlier one."""
     sections_before = {title: dict(section) for title, section in _sections(before, "")}
     lines = []
     for title, section in _sections(draft, ""):
@@ -84,7 +84,7 @@ def _painted(text: str, style: str, coloured: bool) -> str:
 
 
 def commands_of(draft: Draft) -> dict[str, str]:
-    """Return the command of each role, as a user would type it."""
+    """Return each role's command, as a user would type it."""
     spec = draft.request.spec
     programs = [*draft.programs, *[None] * (len(spec.roles) - len(draft.programs))]
     secrets = draft.request.private.secrets.values()
@@ -144,7 +144,7 @@ def _of_role(spec: JobSpec, role: Role, commands: Mapping[str, str]) -> Lines:
 
 
 def _of_pods(role: Role) -> Lines:
-    """Yield the Kubernetes settings of a role as labels and values."""
+    """Yield a role's Kubernetes settings as labels and values."""
     if role.kubernetes is None:
         return
     options = role.kubernetes
@@ -157,9 +157,9 @@ def _of_pods(role: Role) -> Lines:
 
 
 def _framework(spec: JobSpec) -> str:
-    """Return the name of the framework and the environment variables that it sets.
+    """Return the framework's name and the environment variables that it sets.
 
-    Replicas find each other with these variables.
+    Replicas use these variables to find each other.
     """
     if not spec.framework:
         return ""
@@ -178,7 +178,7 @@ def _framework(spec: JobSpec) -> str:
 
 
 def _restarts(spec: JobSpec, role: Role) -> str:
-    """Describe the restart policy of a role. Return "" if the role never restarts."""
+    """Describe a role's restart policy. Return "" if the role never restarts."""
     if role.restart_policy is RestartPolicy.NEVER:
         return ""
     several = sum(other.replicas for other in spec.roles) > 1
@@ -252,7 +252,7 @@ def _command(role: Role, program: Program | None, secrets: Collection[str]) -> s
         return f"{executable.qualname}(…)"
     name = getattr(program.function, "__qualname__", executable.qualname)
     args, kwargs = program.args, program.kwargs
-    if secrets:  # mask as the record does, because a repr may alter a secret
+    if secrets:  # mask secrets before formatting, because a repr may alter them
         args, kwargs = _without(secrets, args), _without(secrets, kwargs)
     arguments = ", ".join(_argument_texts(program.function, args, kwargs))
     return f"{_module_of(program.function)}{name}({arguments})"
@@ -268,9 +268,9 @@ def _without(secrets: Collection[str], arguments: Any) -> Any:
 
 
 def _module_of(function: Any) -> str:
-    """Return the module of a function, followed by a dot.
+    """Return a function's module, followed by a dot.
 
-    For a function of the main script, the module is the name of the script.
+    For a function in the main script, the script's name stands for the module.
     """
     module = getattr(function, "__module__", None)
     if module == "__main__":
@@ -280,7 +280,7 @@ def _module_of(function: Any) -> str:
 
 
 def _argument_texts(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the arguments of a call as `name=value`. Arguments that were not passed are omitted."""
+    """Yield a call's arguments as `name=value`, leaving out those that were not passed."""
     try:
         signature = inspect.signature(function)
         bound = signature.bind(*args, **kwargs).arguments
@@ -299,5 +299,5 @@ def _argument_texts(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any
 
 
 def _clean(text: str) -> str:
-    """Return a text without control characters."""
+    """Return text without control characters."""
     return text if text.isprintable() else "".join(map(_escaped, text))

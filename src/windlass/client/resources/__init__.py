@@ -1,1 +1,1 @@
-"""The classes of the objects that users hold, such as `wl.Trial` and `wl.Experiment`."""
+"""The classes of the objects that users work with, such as `wl.Trial` and `wl.Experiment`."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Record(Protocol):
-    """The fields that the records of all resources have."""
+    """The fields that all resources' records have."""
 
     @property
     def id(self) -> int: ...
@@ -44,7 +44,7 @@ ArchivableT = TypeVar("ArchivableT", bound=ArchivableRecord)
 
 
 class Resource(Generic[RecordT]):
-    """An object on the server, such as a trial. `record` is its state at the last request."""
+    """An object on the server, such as a trial. `record` is its state as last fetched."""
 
     _collection: ClassVar[str]  # the first segment of the URL path
     _record_type: ClassVar[Any]
@@ -56,7 +56,7 @@ class Resource(Generic[RecordT]):
 
     @property
     def id(self) -> int:
-        """The id, a number that is unique among resources of the same kind."""
+        """The resource's id, a number that is unique among resources of the same kind."""
         return self._record.id
 
     @property
@@ -71,7 +71,7 @@ class Resource(Generic[RecordT]):
 
     @property
     def record(self) -> RecordT:
-        """The whole record of the resource, as a struct."""
+        """The resource's whole record, as a struct."""
         return self._record
 
     def refresh(self) -> Self:
@@ -79,7 +79,7 @@ class Resource(Generic[RecordT]):
         return self._replace(self._transport.ask("GET", self._path, self._record_type))
 
     def delete(self) -> None:
-        """Delete the resource permanently. A second deletion is not an error."""
+        """Delete the resource permanently. Deleting it again is not an error."""
         self._transport.fetch("DELETE", self._path)
 
     def _change(self, **changes: Any) -> Self:
@@ -87,7 +87,7 @@ class Resource(Generic[RecordT]):
         return self._replace(self._transport.ask("PATCH", self._path, self._record_type, body=body))
 
     def _replace(self, record: RecordT) -> Self:
-        """Replace the record by a newer record."""
+        """Replace the record with a newer one."""
         self._record = record
         return self
 
@@ -96,7 +96,7 @@ class Resource(Generic[RecordT]):
         return request_path(self._collection, self.id)
 
     def __eq__(self, other: object) -> bool:
-        """Return whether both objects stand for the same resource of the same server.
+        """Return whether both objects represent the same resource on the same server.
 
         ```python
         trial = train.submit(0.1)
@@ -117,21 +117,21 @@ class Resource(Generic[RecordT]):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the record without the connection.
 
-        The unpickled copy uses the default server of the process that loads it.
+        The unpickled copy uses the default server of the process that unpickles it.
         """
         return _revive, (type(self), self._record)
 
 
 class Archivable(Resource[ArchivableT]):
-    """A resource that can be archived. Lists omit archived resources, but no data is deleted."""
+    """A resource that can be archived, which hides it from lists without deleting any data."""
 
     @property
     def archived(self) -> bool:
-        """Whether the resource is archived. Lists omit archived resources."""
+        """Whether the resource is archived. Lists omit archived resources by default."""
         return self._record.archived
 
     def archive(self) -> Self:
-        """Archive the resource. Lists then omit the resource and its contents.
+        """Archive the resource, so that lists omit it and its contents by default.
 
         No data is deleted.
         """
@@ -159,7 +159,7 @@ def list_resources(
     limit: int | None = None,
     **filters: Unpack[Filters],
 ) -> Listing[ResourceT]:
-    """List the matching resources. Pages are fetched on demand."""
+    """List the matching resources, fetching pages on demand."""
     query = {**filter_query(**filters), "sort": sort_by}
     records = walk(transport, f"/{resource_type._collection}", page, query, limit)
     return records.map(lambda record: resource_type(transport, record))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Checkpoint(Resource[CheckpointRecord]):
     """The files that a trial saved at one step with `wl.save_checkpoint`.
 
-    A checkpoint is always complete.
+    A checkpoint is never incomplete: it appears only after all its files were saved.
 
     ```python
     for checkpoint in wl.get_trial(3).list_checkpoints():
@@ -45,7 +45,7 @@ class Checkpoint(Resource[CheckpointRecord]):
     def uid(self) -> str:
         """The unique id that `wl.save_checkpoint` returned.
 
-        It differs from all ids on other servers.
+        It is unique across servers.
         """
         return self._record.uid
 
@@ -63,7 +63,7 @@ class Checkpoint(Resource[CheckpointRecord]):
 
     @property
     def number(self) -> int:
-        """The number of the checkpoint within its trial. The newest has the highest number."""
+        """The checkpoint's number within its trial. The newest has the highest number."""
         return self._record.number
 
     @property
@@ -83,7 +83,7 @@ class Checkpoint(Resource[CheckpointRecord]):
 
     @property
     def shards(self) -> int:
-        """The number of ranks that each saved a part, or 0 if one process saved all files."""
+        """The number of ranks that each saved a part, or 0 if a single process saved all files."""
         return self._record.shards
 
     @property
@@ -103,15 +103,15 @@ class Checkpoint(Resource[CheckpointRecord]):
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The metrics of the trial at the step of the checkpoint.
+        """The trial's metrics as of the checkpoint's step.
 
-        If a metric has no value at this step, its last earlier value counts.
+        A metric without a value at this step has its last earlier value.
         """
         return {name: float(value) for name, value in self._record.metrics.items()}
 
     @property
     def models(self) -> dict[str, int]:
-        """The models that have this checkpoint as a version, with the version numbers.
+        """The models that have this checkpoint as a version, with its version numbers.
 
         For example, `{"classifier": 3}`.
         """
@@ -134,12 +134,12 @@ class Checkpoint(Resource[CheckpointRecord]):
         return [entry.path for entry in fetch_files(self._transport, self._record)]
 
     def download(self, folder: str | os.PathLike[str]) -> Path:
-        """Write the files to a folder, and return the path of the copy.
+        """Write the files to a folder and return the path of the copy.
 
-        The folder is created if needed. If a single file was saved, the returned path is the path
-        of this file in the folder. Otherwise it is the path of the folder. If the folder already
-        has other files, the method raises an error. If it already has the same files, they stay
-        unchanged.
+        The folder is created if needed. If a single file was saved, the returned path is that
+        file's path in the folder. If a folder was saved, it is the path of the target folder. If
+        the target folder already contains other files, an error is raised. If it already contains
+        the same files, they stay unchanged.
 
         ```python
         wl.get_checkpoint(1).download("best-model")
@@ -150,7 +150,7 @@ class Checkpoint(Resource[CheckpointRecord]):
         return download_checkpoint(self._transport, self._record, folder)
 
     def add_metadata(self, **metadata: Any) -> Self:
-        """Set metadata entries, whose values are JSON data. Other entries stay unchanged.
+        """Set metadata entries to JSON values. All other entries stay unchanged.
 
         ```python
         wl.get_checkpoint(1).add_metadata(accuracy=0.93, note="the one in the paper")
@@ -170,7 +170,7 @@ class Checkpoint(Resource[CheckpointRecord]):
     def delete(self) -> None:
         """Delete the checkpoint.
 
-        Raises an error if the checkpoint is a model version, or if a trial started from it.
+        If the checkpoint is a model version, or if a trial started from it, raise an error.
 
         ```python
         wl.get_checkpoint(1).delete()
@@ -220,7 +220,7 @@ def list_checkpoints(
     sort_by: str = "id",
     limit: int | None = None,
 ) -> Listing[Checkpoint]:
-    """List the checkpoints of one trial or of all trials. Pages are fetched on demand."""
+    """List the checkpoints of one or all trials, fetching pages on demand."""
     if sort_by in ("", "-"):
         raise InvalidArgument(f"{shown(sort_by)} is not a name to sort by.")
     query = {**scope("trial", trial), "sort": sort_by}

@@ -1,4 +1,4 @@
-"""Lists the files of checkpoints, and writes them to a folder."""
+"""Lists the files in checkpoints and writes them to a folder."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from windlass.model.records import CheckpointRecord
 
 
 class File(NamedTuple):
-    """A file of a checkpoint, with its path and its size in bytes."""
+    """A file in a checkpoint, with its path and its size in bytes."""
 
     path: str
     size: int
 
 
 def fetch_files(transport: Transport, record: CheckpointRecord) -> list[File]:
-    """Return the files of a checkpoint, sorted by path."""
+    """Return a checkpoint's files, sorted by path."""
     tree = fetch_tree(transport, record.manifest, "checkpoint")
     return sorted(
         File(os.fsdecode(b"/".join(filter(None, (folder, entry.name)))), entry.size)
@@ -31,9 +31,9 @@ def fetch_files(transport: Transport, record: CheckpointRecord) -> list[File]:
 def download_checkpoint(
     transport: Transport, record: CheckpointRecord, folder: str | os.PathLike[str]
 ) -> Path:
-    """Write the files of a checkpoint to a folder.
+    """Write a checkpoint's files to a folder.
 
-    Returns the path of the written file or folder.
+    Return the path of the written file or folder.
     """
     root = named_folder(folder, 'checkpoint.download("model")')
     tree = fetch_tree(transport, record.manifest, "checkpoint")

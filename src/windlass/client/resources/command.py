@@ -1,4 +1,4 @@
-"""Defines `wl.CommandRun`, a command that `wl.run_command` runs."""
+"""Defines `wl.CommandRun`, a command started by `wl.run_command`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 class CommandRun(Trial[None]):
-    """A command that `wl.run_command` runs, with its output, state and exit code.
+    """A command started by `wl.run_command`, with its output, state and exit code.
 
-    A command has all methods of a trial, but lists of trials do not contain commands.
+    It has all methods of a trial, but does not appear in lists of trials.
 
     ```python
     run = wl.run_command(["echo", "hello"]).wait()
@@ -31,14 +31,14 @@ class CommandRun(Trial[None]):
         return list(call.argv) if isinstance(call, ProcessCall) else []
 
     def output(self) -> str:
-        """Return the output so far. Stdout and stderr are merged in the order of writing."""
+        """Return the output so far, with stdout and stderr merged in the order of writing."""
         return "".join(f"{line}\n" for line in self.logs())
 
 
 def run_command(
     client: Client, command: Sequence[str] | str, options: CommandOptions
 ) -> CommandRun:
-    """Submit a command, and return the object that represents it."""
+    """Submit a command and return its `CommandRun`."""
     from windlass.authoring.prepare.command_and_shell import draft_command
 
     draft = draft_command(client, command, options, where="wl.run_command")

@@ -1,4 +1,4 @@
-"""Compares trials and experiments. Only the contents that differ are fetched."""
+"""Compares trials and experiments, fetching only contents that differ."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def diff_trials(transport: Transport, before: TrialRecord, after: TrialRecord) -> Diff:
     """Return the differences between two trials.
 
-    One request fetches the lists of files and packages. Another request fetches differing files.
+    One request fetches the lists of files and packages, and another fetches the files that differ.
     """
     from windlass.comparison import trials
 
@@ -50,7 +50,7 @@ def _files_of(manifest: bytes) -> Sequence[Row]:
 
 
 def diff_with(trial: Trial[Any], other: Trial[Any] | int) -> Diff:
-    """Return the differences between a trial and another trial or trial id."""
+    """Return the differences between a trial and `other`, a trial or a trial id."""
     from windlass.client.resources.trial.trial import Trial
 
     mine = newest_record(trial)
@@ -69,7 +69,7 @@ def diff_with(trial: Trial[Any], other: Trial[Any] | int) -> Diff:
 def diff_experiments(before: Experiment, after: Experiment) -> ExperimentDiff:
     """Return the differences between two experiments.
 
-    Code and environment are compared for the newest trial of each experiment.
+    For code and environment, compare the newest trials of the two experiments.
     """
     from windlass.comparison import experiments
 
@@ -98,7 +98,7 @@ def compare(
     metrics: Sequence[str] | str | None = None,
     sort_by: str | None = None,
 ) -> Any:
-    """Return a table of some trials, as a data frame if pandas or polars is installed."""
+    """Return a table that compares trials, as a data frame if pandas or polars is installed."""
     from windlass.comparison.data_frame import to_data_frame
     from windlass.comparison.tables import build_table
 
@@ -109,7 +109,7 @@ def compare(
 def experiment_table(
     experiment: Experiment, metrics: Sequence[str] | str | None, sort_by: str | None
 ) -> Any:
-    """Return a table of an experiment's trials, except trials that only add other trials."""
+    """Return a table of an experiment's trials, without trials that only add other trials."""
     from windlass.comparison.data_frame import to_data_frame
     from windlass.comparison.tables import build_table
 
@@ -118,7 +118,7 @@ def experiment_table(
 
 
 def ordinary_records(experiment: Experiment) -> list[TrialRecord]:
-    """Return the trials of an experiment, oldest first.
+    """Return an experiment's trials, oldest first.
 
     Trials that only add other trials are omitted.
     """
@@ -148,12 +148,12 @@ def fetch_records(transport: Transport, trials: Iterable[Trial[Any] | int]) -> l
 
 
 def newest_record(trial: Trial[Any]) -> TrialRecord:
-    """Return the current record of a trial. A finished trial needs no request."""
+    """Return a trial's current record, without a request if the trial has finished."""
     return trial.record if trial.is_finished else trial.refresh().record
 
 
 def refuse_dry(*records: TrialRecord | ExperimentRecord) -> None:
-    """Raise an error for a trial or experiment of a dry run, because nothing ran."""
+    """Raise an error for dry-run trials and experiments, because nothing ran."""
     if any(record.id == 0 for record in records):
         from windlass.client.dry_run.client import nothing_ran
 
@@ -161,7 +161,7 @@ def refuse_dry(*records: TrialRecord | ExperimentRecord) -> None:
 
 
 def check_ids(ids: Sequence[object]) -> None:
-    """Raise an error for fewer than two trial ids, or for an id that is listed twice."""
+    """Raise an error for fewer than two trial ids or for duplicates."""
     twice = [trial_id for position, trial_id in enumerate(ids) if trial_id in ids[:position]]
     if twice:
         raise InvalidArgument(

@@ -1,7 +1,7 @@
-"""Downloads stored code and checkpoints to a folder. Existing files are never replaced.
+"""Downloads stored code and checkpoints to a folder without replacing existing files.
 
 If the folder has files that differ from the download, nothing is written. Each file gets its final
-name only once it is complete. To continue an interrupted download, start the same download again.
+name only once it is complete. To continue an interrupted download, start it again.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 def download_trial(
     transport: Transport, record: TrialRecord, folder: str | os.PathLike[str]
 ) -> Path:
-    """Write the code of a trial to a folder.
+    """Write a trial's code to a folder.
 
     If the roles have different code, each role gets its own sub-folder.
     """
@@ -62,7 +62,7 @@ def download_trial(
 def download_experiment(
     transport: Transport, name: str, records: Sequence[TrialRecord], folder: str | os.PathLike[str]
 ) -> Path:
-    """Write the code of all trials of an experiment to a folder.
+    """Write the code of all trials in an experiment to a folder.
 
     If the trials have different code, each version of the code gets its own sub-folder.
     """
@@ -89,7 +89,7 @@ def download_experiment(
 
 
 def _layout(record: TrialRecord) -> dict[str, str]:
-    """Return the digest of the code for each sub-folder. The sub-folders are named after the roles.
+    """Return the digest of the code for each sub-folder, named after a role.
 
     If all roles share the same code, the only key is "", which means the folder itself.
     """
@@ -109,9 +109,9 @@ def _version_name(version: Sequence[tuple[str, str]]) -> str:
 
 
 def named_folder(folder: object, example: str) -> Path:
-    """Return the path of a folder that a user named.
+    """Convert a user-supplied folder argument to a path.
 
-    The error for an invalid path shows an example.
+    The error for an invalid path shows `example`.
     """
     path = os.fsdecode(folder) if isinstance(folder, (str, os.PathLike)) else ""
     try:
@@ -126,7 +126,7 @@ def named_folder(folder: object, example: str) -> Path:
 def _write_layout(
     transport: Transport, root: Path, layout: Mapping[str, str], prefix: str = ""
 ) -> None:
-    """Write the code of each role to its sub-folder. All conflicts are found before any write."""
+    """Write each role's code to its sub-folder, after checking all of them for conflicts."""
     trees = {role: fetch_tree(transport, digest, "code") for role, digest in layout.items()}
     if "" not in trees:
         _refuse_others(root / prefix, set(trees))
@@ -135,9 +135,9 @@ def _write_layout(
 
 
 def write_trees(transport: Transport, root: Path, trees: Mapping[bytes, Tree], what: str) -> None:
-    """Write stored file trees to sub-folders. All conflicts are found before any write.
+    """Write stored file trees to sub-folders, after checking all of them for conflicts.
 
-    `trees` maps the path of each sub-folder to its files.
+    `trees` maps each sub-folder's path to its files.
     """
     try:
         plans = [(inner, tree, _lacking(root, inner, tree)) for inner, tree in trees.items()]
@@ -158,7 +158,7 @@ def write_trees(transport: Transport, root: Path, trees: Mapping[bytes, Tree], w
 
 
 def fetch_tree(transport: Transport, digest: str, what: str) -> Tree:
-    """Fetch the list of files that a manifest on the server contains."""
+    """Fetch the list of files in a manifest on the server."""
     manifests = fetch_lists(transport, [digest])
     if digest not in manifests:
         raise NotFound(f"The list of files of the {what} {digest[:12]} is no longer on the server.")
@@ -169,16 +169,16 @@ def fetch_tree(transport: Transport, digest: str, what: str) -> Tree:
 
 
 def _refuse_others(root: Path, expected: set[str]) -> None:
-    """Raise `Conflict` if a folder contains a file that is not expected."""
+    """Raise `Conflict` if a folder contains an unexpected file."""
     others = sorted({path.name for path in root.iterdir()} - expected) if root.is_dir() else []
     if others:
         raise _taken(root, [f"{shown(name)} does not belong to it" for name in others])
 
 
 def _lacking(root: Path, inner: bytes, tree: Tree) -> list[tuple[bytes, Entry]]:
-    """Return the files of a tree that a folder lacks.
+    """Return the files of a tree that are missing in a folder.
 
-    Raises `Conflict` if the folder has other or different files.
+    Raise `Conflict` if the folder has additional or different files.
     """
     wanted = {(folder, e.name): e for folder, entries in tree.folders.items() for e in entries}
     try:
@@ -211,7 +211,7 @@ def _lacking(root: Path, inner: bytes, tree: Tree) -> list[tuple[bytes, Entry]]:
 def _open_existing(root: Path, inner: bytes) -> int:
     """Open the folder `root`, or its sub-folder `inner`.
 
-    `root` may be a symbolic link. Links below it are not followed.
+    `root` may be a symbolic link, but links below it are not followed.
     """
     fd = os.open(os.path.realpath(root), _FOLDER)
     for name in inner.split(b"/") if inner else ():
@@ -224,7 +224,7 @@ def _open_existing(root: Path, inner: bytes) -> int:
 
 
 def _walk(fd: int, folder: bytes, tree: Tree) -> Iterator[tuple[bytes, bytes, os.stat_result, int]]:
-    """Yield the files and links of a folder, and of those sub-folders that are part of the tree.
+    """Yield the files and links in a folder and in those sub-folders that the tree has, too.
 
     Links are not followed.
     """
@@ -232,7 +232,7 @@ def _walk(fd: int, folder: bytes, tree: Tree) -> Iterator[tuple[bytes, bytes, os
         name = os.fsencode(text)
         status = os.stat(name, dir_fd=fd, follow_symlinks=False)
         if name.startswith(UNFINISHED) and stat.S_ISREG(status.st_mode):
-            os.unlink(name, dir_fd=fd)  # a download that was killed left this file
+            os.unlink(name, dir_fd=fd)  # left over from a killed download
             continue
         inner = _joined(folder, name)
         if not stat.S_ISDIR(status.st_mode) or inner not in tree.folders:
@@ -246,7 +246,7 @@ def _walk(fd: int, folder: bytes, tree: Tree) -> Iterator[tuple[bytes, bytes, os
 
 
 def _is_entry(folder: int, entry: Entry, status: os.stat_result) -> bool:
-    """Return whether an existing file has the content and the executable bit of a tree entry."""
+    """Return whether a file has the same content and executable bit as a tree entry."""
     if entry.mode == "l":
         target = entry.content.encode("utf-8", "surrogateescape")
         return stat.S_ISLNK(status.st_mode) and os.readlink(entry.name, dir_fd=folder) == target
@@ -306,9 +306,9 @@ def _write(
 
 
 def _part(data: bytes | None, entry: Entry) -> bytes | None:
-    """Return the content of a file, which is all or a part of a fetched blob.
+    """Return a file's content, which is a whole fetched blob or a part of it.
 
-    Returns None if the size is wrong.
+    Return None if the size is wrong.
     """
     if data is not None and entry.check:
         data = data[entry.offset : entry.offset + entry.size]
@@ -316,7 +316,7 @@ def _part(data: bytes | None, entry: Entry) -> bytes | None:
 
 
 def _fetch_entry(transport: Transport, root: int, folder: bytes, entry: Entry) -> bool:
-    """Fetch a file of any size in pieces. Return False if the server does not have the file."""
+    """Fetch a file of any size in pieces. Return False if the server does not have it."""
     kind = kind_of(entry.content)
     hasher = kind.hasher()
 
@@ -341,7 +341,7 @@ def _joined(folder: bytes, name: bytes) -> bytes:
 
 
 def _write_entry(root: int, folder: bytes, entry: Entry, data: bytes) -> None:
-    """Write a file or a symbolic link. Never follow a link, and never replace a file."""
+    """Write a file or a symbolic link without following links or replacing files."""
     if entry.mode != "l":
         return _write_file(root, folder, entry, lambda write: write(data))
     parent = open_folder(root, folder, replacing=False)
@@ -358,7 +358,7 @@ def _write_file(
     entry: Entry,
     pieces: Callable[[Callable[[bytes | memoryview], None]], None],
 ) -> None:
-    """Write a file in pieces under a temporary name, and rename the file once it is complete."""
+    """Write a file in pieces under a temporary name, then rename the complete file."""
     parent = open_folder(root, folder, replacing=False)
     try:
         temporary = UNFINISHED + os.urandom(8).hex().encode()
@@ -373,7 +373,7 @@ def _write_file(
             finally:
                 os.close(fd)
             _give_name(parent, temporary, entry.name)
-        except BaseException:  # remove the partial file, also on Ctrl-C
+        except BaseException:  # remove the partial file, even on Ctrl-C
             with contextlib.suppress(OSError):
                 os.unlink(temporary, dir_fd=parent)
             raise
@@ -387,7 +387,7 @@ def _give_name(folder: int, temporary: bytes, name: bytes) -> None:
     except FileNotFoundError:
         os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
         return
-    # The file system ignores case, so it treats two names of the tree as the same name.
+    # On a case-insensitive file system, two of the tree's names may be the same name.
     raise FileExistsError(errno.EEXIST, f"{shown(os.fsdecode(name))} already exists")
 
 

@@ -30,7 +30,7 @@ def list_by_kind(
     sort_by: str = "id",
     limit: int | None = None,
 ) -> Listing[T]:
-    """List commands or shells. Pages are fetched on demand."""
+    """List commands or shells, fetching pages on demand."""
     return list_resources(
         transport, kind, TrialPage,
         kind=_KINDS[kind].value, state=state, sort_by=sort_by, limit=limit,

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 class LabelledRecord(Record, Protocol):
-    """A resource record that has labels."""
+    """The record of a resource with labels."""
 
     @property
     def labels(self) -> tuple[str, ...]: ...
 
 
 class DescribedRecord(LabelledRecord, Protocol):
-    """A resource record that has a description and notes."""
+    """The record of a resource with a description and notes."""
 
     @property
     def description(self) -> str: ...
@@ -30,7 +30,7 @@ class DescribedRecord(LabelledRecord, Protocol):
 
 
 class MetadataRecord(Record, Protocol):
-    """A resource record that has metadata."""
+    """The record of a resource with metadata."""
 
     @property
     def metadata(self) -> dict[str, Any]: ...
@@ -42,10 +42,10 @@ MetadataT = TypeVar("MetadataT", bound=MetadataRecord)
 
 
 class Labelled(Resource[LabelledT]):
-    """A resource that has labels, such as a trial, an experiment or a model.
+    """A resource with labels, such as a trial, an experiment or a model.
 
-    The server adds and removes labels one by one, so that concurrent changes do not overwrite each
-    other.
+    The server adds and removes labels individually, so that concurrent changes do not overwrite
+    each other.
     """
 
     @property
@@ -61,7 +61,7 @@ class Labelled(Resource[LabelledT]):
         return self._record.labels
 
     def set_labels(self, labels: Sequence[str]) -> Self:
-        """Replace all labels by the given labels.
+        """Replace all labels with the given ones.
 
         ```python
         train.submit(0.1).set_labels(["baseline"])
@@ -89,7 +89,7 @@ class Labelled(Resource[LabelledT]):
 
 
 class Described(Labelled[DescribedT]):
-    """A resource that has a description and notes, such as a trial or an experiment."""
+    """A resource with a description and notes, such as a trial or an experiment."""
 
     @property
     def description(self) -> str:
@@ -98,7 +98,7 @@ class Described(Labelled[DescribedT]):
 
     @property
     def notes(self) -> str:
-        """The notes of users about the resource, such as findings or plans."""
+        """User-written notes about the resource, such as findings or plans."""
         return self._record.notes
 
     def set_name(self, name: str) -> Self:
@@ -131,7 +131,7 @@ class Described(Labelled[DescribedT]):
 
 
 class HasMetadata(Resource[MetadataT]):
-    """A resource that has metadata, such as a model. Metadata maps names to JSON values."""
+    """A resource with metadata, such as a model. Metadata maps names to JSON values."""
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -139,7 +139,7 @@ class HasMetadata(Resource[MetadataT]):
         return self._record.metadata
 
     def add_metadata(self, **metadata: Any) -> Self:
-        """Set metadata entries, whose values are JSON data. Other entries stay unchanged."""
+        """Set metadata entries to JSON values. All other entries stay unchanged."""
         from windlass.client.arguments.metadata_checks import check_config
 
         return self._change(put_metadata=check_config(metadata))

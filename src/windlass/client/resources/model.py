@@ -74,17 +74,17 @@ class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRe
 
     @property
     def versions(self) -> int:
-        """The number of versions that the model has."""
+        """The number of versions of the model."""
         return self._record.versions
 
     @property
     def latest(self) -> int | None:
-        """The number of the latest version, or None if the model has no versions."""
+        """The latest version's number, or None if the model has no versions."""
         return self._record.latest
 
     @property
     def aliases(self) -> dict[str, int]:
-        """The version number of each alias, such as `{"production": 3}`."""
+        """The aliases and their version numbers, such as `{"production": 3}`."""
         return self._record.aliases
 
     def set_name(self, name: str) -> Self:
@@ -98,7 +98,7 @@ class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRe
         return self._change(name=name)
 
     def move_to(self, project: Project | str) -> Self:
-        """Move the model to another project, which is created if it does not exist.
+        """Move the model to another project, which is created if needed.
 
         ```python
         wl.create_model("classifier", exist_ok=True).move_to("vision")
@@ -117,9 +117,9 @@ class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRe
     ) -> ModelVersion:
         """Register a checkpoint as the next version.
 
-        `checkpoint` is a checkpoint, its id or its uid. If the checkpoint is already a version of
-        this model, that version is returned unchanged. A checkpoint that is a version cannot be
-        deleted. Inside a trial, call `register_version(wl.save_checkpoint(path))`.
+        `checkpoint` is a checkpoint, its id or its uid. If it is already a version of this model,
+        that version is returned unchanged. A checkpoint cannot be deleted while it is a version.
+        Inside a trial, call `register_version(wl.save_checkpoint(path))`.
 
         ```python
         model = wl.create_model("classifier", exist_ok=True)
@@ -176,7 +176,7 @@ class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRe
         sort_by: str = "version",
         limit: int | None = None,
     ) -> Listing[ModelVersion]:
-        """List the versions. With `labels`, list only versions that have all these labels.
+        """List the versions. With `labels`, list only versions that have all of them.
 
         ```python
         for version in wl.create_model("classifier", exist_ok=True).list_versions():
@@ -189,7 +189,7 @@ class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRe
         return pages.map(lambda record: ModelVersion(self._transport, record))
 
     def set_alias(self, alias: str, version: int | ModelVersion) -> Self:
-        """Point an alias to a version. The change is atomic.
+        """Point an alias at a version. The change is atomic.
 
         ```python
         model = wl.create_model("classifier", exist_ok=True)
@@ -211,7 +211,7 @@ class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRe
         return self
 
     def remove_alias(self, alias: str) -> Self:
-        """Remove an alias. An alias that does not exist is ignored."""
+        """Remove an alias. Do nothing if it does not exist."""
         names.check(alias_flaw(alias), "alias: ")
         path = request_path("models", self.id, "aliases", alias)
         self._record = self._transport.ask("DELETE", path, ModelRecord)
@@ -220,7 +220,7 @@ class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRe
     def delete(self) -> None:
         """Delete the model with all its versions.
 
-        The checkpoints stay, and can be deleted afterwards.
+        The checkpoints stay. You can delete them afterwards.
         """
         super().delete()
 
@@ -231,7 +231,7 @@ class Model(Archivable[ModelRecord], Described[ModelRecord], HasMetadata[ModelRe
 
 
 class ModelVersion(Labelled[ModelVersionRecord], HasMetadata[ModelVersionRecord]):
-    """One version of a model, which is a checkpoint with a number, notes and metadata.
+    """One version of a model: a checkpoint with a version number, notes and metadata.
 
     ```python
     model = wl.create_model("classifier", exist_ok=True)
@@ -250,7 +250,7 @@ class ModelVersion(Labelled[ModelVersionRecord], HasMetadata[ModelVersionRecord]
 
     @property
     def version(self) -> int:
-        """The number of the version. The first version is 1, and numbers are never reused."""
+        """The version's number. The first version is 1, and numbers are never reused."""
         return self._record.version
 
     @property
@@ -284,31 +284,31 @@ class ModelVersion(Labelled[ModelVersionRecord], HasMetadata[ModelVersionRecord]
 
     @property
     def user(self) -> str:
-        """The user who registered the version."""
+        """The user who registered this version."""
         return self._record.user
 
     @property
     def notes(self) -> str:
-        """The notes of users about the version."""
+        """User-written notes about the version."""
         return self._record.notes
 
     @property
     def aliases(self) -> tuple[str, ...]:
-        """The aliases that point to this version."""
+        """The aliases that point at this version."""
         return self._record.aliases
 
     def set_name(self, name: str) -> Self:
-        """Set a name in addition to the number. An empty string removes the name."""
+        """Name the version, in addition to its number. An empty string removes the name."""
         return self._change(name=_check_name(name))
 
     def set_notes(self, text: str) -> Self:
-        """Replace the notes of the version."""
+        """Replace the version's notes."""
         return self._change(notes=check_text("notes", text))
 
     def download(self, folder: str | os.PathLike[str]) -> Path:
-        """Write the files of the version to a folder, as `Checkpoint.download` does.
+        """Write the version's files to a folder, as `Checkpoint.download` does.
 
-        Returns the path of the copy.
+        Return the path of the copy.
 
         ```python
         for version in wl.create_model("classifier", exist_ok=True).list_versions():
@@ -318,9 +318,10 @@ class ModelVersion(Labelled[ModelVersionRecord], HasMetadata[ModelVersionRecord]
         return self.checkpoint.download(folder)
 
     def delete(self) -> None:
-        """Delete the version. The number is not reused, and the checkpoint stays.
+        """Delete the version. Its number is not reused, and its checkpoint stays.
 
-        A version with an alias raises an error. Point the alias to another version first.
+        If an alias points at the version, an error is raised. Point the alias at another version
+        first.
         """
         super().delete()
 
@@ -348,7 +349,7 @@ def create_model(
     """Create a model in the model registry."""
     names.check(names.proper_flaw(name, "model"))
     request = CreateModel(
-        key=uuid.uuid4().hex,  # makes a repeated request harmless
+        key=uuid.uuid4().hex,  # makes a retried request harmless
         name=name,
         project=str(check_place("default" if project is None else project)),
         description=check_text("description", description),
@@ -368,19 +369,19 @@ def get_model(transport: Transport, id_or_name: int | str) -> Model:
 def list_models(
     transport: Transport, *, sort_by: str, limit: int | None, **filters: Unpack[Filters]
 ) -> Listing[Model]:
-    """List the matching models. Pages are fetched on demand."""
+    """List the matching models, fetching pages on demand."""
     return list_resources(transport, Model, ModelPage, sort_by=sort_by, limit=limit, **filters)
 
 
 def own_name() -> str:
-    """Return the name of the user who runs this process."""
+    """Return the name of this process's user."""
     from windlass.packaging.provenance import user_name
 
     return user_name()[:200]
 
 
 def _is_key(value: Any) -> bool:
-    """Return whether a value is an integer or a non-empty string, so that it can name a version."""
+    """Return whether a value can name a version, as an integer or a non-empty string."""
     return isinstance(value, (int, str)) and not isinstance(value, bool) and value != ""
 
 

@@ -1,4 +1,4 @@
-"""Defines `wl.Shell`, an interactive session that continues while no client is attached."""
+"""Defines `wl.Shell`, an interactive session that outlives its clients."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ _NOT_YET = (TrialState.QUEUED, TrialState.STARTING)
 
 
 class Shell(Trial[None]):
-    """A shell that `wl.open_shell` opened.
+    """A shell opened by `wl.open_shell`.
 
-    A shell also runs while no client is attached. It ends when it exits, is killed or times out.
+    A shell keeps running while no client is attached. It ends when it exits, is killed or times
+    out.
 
     ```python
     shell = wl.open_shell(["/bin/sh"])
@@ -40,17 +41,17 @@ class Shell(Trial[None]):
 
     @property
     def command(self) -> list[str]:
-        """The command of the shell as a list of words.
+        """The shell's command as a list of words.
 
-        The list is empty for the user's default shell.
+        For the user's default shell, the list is empty.
         """
         call = self._record.spec.roles[0].executable
         return list(call.argv) if isinstance(call, ShellCall) else []
 
     def attach(self) -> int | None:
-        """Connect this program's terminal to the shell until the shell exits. Return the exit code.
+        """Connect this program's terminal to the shell until the shell exits. Return its exit code.
 
-        Press Ctrl-] twice to detach. The method then returns None, and the shell continues. Several
+        Press Ctrl-] twice to detach. The call then returns None, and the shell continues. Several
         clients can be attached at the same time. All see the same output, and all can type.
 
         ```python
@@ -64,7 +65,7 @@ class Shell(Trial[None]):
         return code
 
     def send(self, text: str | bytes) -> None:
-        """Send input to the shell. A line ends with `"\\\\n"`, and `"\\\\x03"` is Ctrl-C.
+        """Send input to the shell. End a line with `"\\\\n"`, and send `"\\\\x03"` for Ctrl-C.
 
         ```python
         shell = wl.open_shell(["/bin/sh"])
@@ -92,10 +93,10 @@ class Shell(Trial[None]):
             data = data[taken:]
 
     def read(self, until: str | None = None, timeout: float | str | None = None) -> str:
-        """Wait for new output since the last call, and return it as plain text.
+        """Wait for output beyond what the last call returned. Return it as plain text.
 
-        With `until`, the method reads until the output contains this text, or until the shell ends.
-        It raises `wl.WaitTimeout` if that takes longer than `timeout`. The next call then returns
+        With `until`, this method reads until the output contains that text or the shell ends. If
+        this takes longer than `timeout`, it raises `wl.WaitTimeout`, and the next call starts from
         the same output.
 
         ```python
@@ -118,7 +119,7 @@ class Shell(Trial[None]):
         return plain_text(shown)
 
     def output(self, *, follow: bool = False) -> Iterator[bytes]:
-        """Yield the output as raw bytes, at most the last 16 MB.
+        """Yield the output as raw bytes, up to the last 16 MB.
 
         With `follow`, the iterator waits for new output until the shell ends.
 
@@ -132,12 +133,12 @@ class Shell(Trial[None]):
                 yield news.data
 
     def resize(self, rows: int, columns: int) -> None:
-        """Resize the terminal of the shell. Its programs get SIGWINCH."""
+        """Resize the shell's terminal. The programs in the shell get SIGWINCH."""
         self._keys = self._keys or ShellInput(self._transport, self.id)
         self._keys.resize(rows, columns)
 
     def kill(self, *, grace: float | str = 2.0) -> Self:
-        """End all processes of the shell. They get SIGHUP, and after `grace` SIGKILL."""
+        """End all of the shell's processes with SIGHUP and, after `grace`, SIGKILL."""
         self.stop(grace=grace, reason="killed")
         return self.wait()
 
@@ -156,7 +157,7 @@ def open_shell(
     *,
     has_terminal: bool,
 ) -> Shell:
-    """Submit a shell. Its terminal has the same size as the terminal of this program."""
+    """Submit a shell whose terminal has the same size as this program's terminal."""
     from windlass.authoring.prepare.command_and_shell import draft_shell
     from windlass.client.terminal.attach_shell import size_here
 

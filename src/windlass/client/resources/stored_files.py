@@ -1,4 +1,4 @@
-"""Defines `StoredFile` and `OutputFile`, which describe files of experiments and of trials."""
+"""Defines `StoredFile` and `OutputFile`, which describe files of experiments and trials."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class StoredFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OutputFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that a replica of a trial left in its output folder.
+    """A file that one of a trial's replicas left in its output folder.
 
     `name` is the path below the output folder, with escapes for bytes that are not UTF-8. `raw` is
-    the path as hexadecimal bytes, only if the path is not UTF-8. `problem` is the reason why the
-    file cannot be downloaded, if the server knows a reason.
+    the path as hexadecimal bytes, and is set only if the path is not UTF-8. `problem` states why
+    the file cannot be downloaded, if the server knows a reason.
     """
 
     name: str
@@ -45,12 +45,12 @@ class OutputFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def stored_file(record: records.Artifact) -> StoredFile:
-    """Convert the record of a file of an experiment."""
+    """Convert the record of an experiment's file."""
     return StoredFile(**{**msgspec.structs.asdict(record), "created": to_datetime(record.created)})
 
 
 def output_file(record: records.OutputFile) -> OutputFile:
-    """Convert the record of a file of a trial."""
+    """Convert the record of a trial's output file."""
     return OutputFile(
         **{**msgspec.structs.asdict(record), "modified": to_datetime(record.modified)}
     )

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Template(Resource[TemplateRecord]):
-    """A named set of job fields. Functions and jobs use a template with `template="NAME"`.
+    """A named set of job fields. Functions and jobs use it with `template="NAME"`.
 
     ```python
     template = wl.create_template("small", cpus=0.5, timeout="10m", env={"SEED": "7"})
@@ -48,12 +48,12 @@ class Template(Resource[TemplateRecord]):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The job fields of the template, by name."""
+        """The template's job fields, by name."""
         return self._record.fields
 
     @property
     def description(self) -> str:
-        """The description of the template."""
+        """The template's description."""
         return self._record.description
 
     @property
@@ -67,11 +67,11 @@ class Template(Resource[TemplateRecord]):
         return self._change(name=name)
 
     def set_description(self, text: str) -> Self:
-        """Replace the description of the template."""
+        """Replace the template's description."""
         return self._change(description=check_text("description", text))
 
     def set_fields(self, **fields: Any) -> Self:
-        """Replace all fields of the template. Trials that used the template do not change."""
+        """Replace all of the template's fields. Trials that already used it do not change."""
         from windlass.authoring.public.templates import check_fields
 
         return self._change(fields=check_fields(fields, "template.set_fields"))
@@ -84,14 +84,14 @@ class Template(Resource[TemplateRecord]):
 def create_template(
     transport: Transport, name: str, description: str, fields: dict[str, Any]
 ) -> Template:
-    """Create a template, which is a named set of job fields."""
+    """Create a template, a named set of job fields."""
     from windlass.authoring.public.templates import check_fields
     from windlass.client.resources.model import own_name
 
     try:
         names.check(names.proper_flaw(name, "template"))
         request = CreateTemplate(
-            key=uuid.uuid4().hex,  # makes a repeated request harmless
+            key=uuid.uuid4().hex,  # makes a retried request harmless
             name=name,
             description=check_text("description", description),
             fields=check_fields(fields, "wl.create_template"),
@@ -100,7 +100,7 @@ def create_template(
         record = transport.ask("POST", "/templates", TemplateRecord, body=request)
         return Template(transport, record)
     except WindlassError as error:
-        failure = error.with_traceback(None)  # hide the frames of Windlass from users
+        failure = error.with_traceback(None)  # hide Windlass frames from users
     raise failure
 
 
@@ -112,7 +112,7 @@ def get_template(transport: Transport, id_or_name: int | str) -> Template:
 def list_templates(
     transport: Transport, *, sort_by: str, limit: int | None, **filters: Unpack[Filters]
 ) -> Listing[Template]:
-    """List the matching templates. Pages are fetched on demand."""
+    """List the matching templates, fetching pages on demand."""
     return list_resources(
         transport, Template, TemplatePage, sort_by=sort_by, limit=limit, **filters
     )

@@ -1,8 +1,8 @@
 """Starts TensorBoard on the event files of trials.
 
 TensorBoard reads a temporary folder with one sub-folder per trial. On the server's machine, each
-sub-folder is a link to the files of the trial. On other machines, it is a copy that is updated
-every few seconds.
+sub-folder is a link to the trial's files. On any other machine, it is a copy that is updated every
+few seconds.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _URL = re.compile(r"TensorBoard \S+ at (http\S+)")
 _GRACE = 5.0
-_EVERY = 5.0  # seconds between updates of TensorBoard, and of copied files
+_EVERY = 5.0  # seconds between updates of TensorBoard and of copied files
 _MOST_LINES = 20
 
 
@@ -84,9 +84,9 @@ class TensorBoard:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def attend(self) -> int:
-        """Wait until TensorBoard ends, and return its exit code.
+        """Wait until TensorBoard ends and return its exit code.
 
-        Ctrl-C ends the wait with code 0.
+        Ctrl-C ends the wait, with exit code 0.
         """
         try:
             if not self._is_here:
@@ -99,9 +99,9 @@ class TensorBoard:
 
     @property
     def _is_here(self) -> bool:
-        """Whether the files of the trials are on this machine.
+        """Whether the trials' files are on this machine.
 
-        The check does not use paths, because the path on a remote server may also exist here.
+        Paths are no evidence, because a remote server's path may also exist here.
         """
         return self._trials[0]._transport.endpoint.is_embedded
 
@@ -120,11 +120,11 @@ class TensorBoard:
                 os.symlink(source, os.path.join(run, own) if len(replicas) > 1 else run)
 
     def _keep_up(self) -> None:
-        """Copy new files of the trials from a remote server until all trials have ended."""
+        """Copy new files from a remote server until all trials have ended."""
         left = list(self._trials)
         while left and not self._done.wait(_EVERY):
             for trial in list(left):
-                with contextlib.suppress(WindlassError):  # the next update tries again
+                with contextlib.suppress(WindlassError):  # the next update retries
                     is_over = trial.refresh().is_finished
                     trial.download_tensorboard(os.path.join(self._folder, _run_name(trial)))
                     if is_over:
@@ -149,13 +149,13 @@ class TensorBoard:
 
 
 def download_boards(trials: Sequence[Trial[Any]], folder: str) -> None:
-    """Write the TensorBoard files of trials to a folder, with one sub-folder per trial."""
+    """Write trials' TensorBoard files to a folder, with one sub-folder per trial."""
     for trial in _with_files(trials):
         trial.download_tensorboard(os.path.join(folder, _run_name(trial)))
 
 
 def _with_files(trials: Sequence[Trial[Any]]) -> list[Trial[Any]]:
-    """Return the trials that have TensorBoard files or may still write such files."""
+    """Return the trials that have TensorBoard files or may still write some."""
     with_files = [trial for trial in trials if not trial.is_finished or _has_files(trial)]
     if not with_files:
         ids = ", ".join(str(trial.id) for trial in trials) or "none"
@@ -178,7 +178,7 @@ def _run_name(trial: Trial[Any]) -> str:
 def _program() -> list[str]:
     """Return the command that starts TensorBoard.
 
-    TensorBoard in the Python environment of this process takes precedence over the PATH.
+    TensorBoard in this process's Python environment takes precedence over the PATH.
     """
     if importlib.util.find_spec("tensorboard") is not None:
         return [sys.executable, "-m", "tensorboard.main"]

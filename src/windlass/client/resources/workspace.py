@@ -58,7 +58,7 @@ class Workspace(Archivable[WorkspaceRecord]):
     def set_name(self, name: str) -> Self:
         """Rename the workspace. Workspace names are unique.
 
-        References to its projects change, too.
+        References to its projects change accordingly.
         """
         names.check(names.proper_flaw(name, "workspace"))
         return self._change(name=name)
@@ -71,7 +71,7 @@ class Workspace(Archivable[WorkspaceRecord]):
     def create_project(
         self, name: str, description: str = "", *, exist_ok: bool = False
     ) -> Project:
-        """Create a project in the workspace. With `exist_ok`, return a project that already exists.
+        """Create a project in the workspace. With `exist_ok`, return an existing project instead.
 
         ```python
         wl.get_workspace("default").create_project("vision", "Whatever has eyes.", exist_ok=True)
@@ -79,7 +79,7 @@ class Workspace(Archivable[WorkspaceRecord]):
         """
         names.check(names.proper_flaw(name, "project"))
         request = CreateProject(
-            key=uuid.uuid4().hex,  # makes a repeated request harmless
+            key=uuid.uuid4().hex,  # makes a retried request harmless
             workspace_id=self.id,
             name=name,
             description=check_text("description", description),
@@ -91,9 +91,10 @@ class Workspace(Archivable[WorkspaceRecord]):
     def list_projects(
         self, *, archived: bool | None = False, sort_by: str = "id", limit: int | None = None
     ) -> Listing[Project]:
-        """List the projects of the workspace.
+        """List the workspace's projects.
 
-        `archived=True` lists archived projects, and `archived=None` lists all.
+        By default, archived projects are omitted. `archived=True` lists only those, and
+        `archived=None` lists all projects.
         """
         return list_projects(
             self._transport, workspace=self, archived=archived, sort_by=sort_by, limit=limit
@@ -113,8 +114,8 @@ class Project(Archivable[ProjectRecord]):
     print(vision.place, vision.experiment_count)
     ```
 
-    Other objects refer to a project by its `place`. The place is `vision` for a project in the
-    default workspace, and `lab/vision` for a project in the workspace `lab`.
+    Everywhere else, a project is identified by its `place`: `vision` for a project in the default
+    workspace, or `lab/vision` for a project in the workspace `lab`.
     """
 
     _collection = "projects"
@@ -123,7 +124,7 @@ class Project(Archivable[ProjectRecord]):
 
     @property
     def place(self) -> str:
-        """The project name, prefixed with the workspace outside the default workspace.
+        """The project's name, prefixed with its workspace unless that is the default workspace.
 
         For example, `vision` or `lab/vision`.
         """
@@ -136,23 +137,23 @@ class Project(Archivable[ProjectRecord]):
 
     @property
     def description(self) -> str:
-        """The description of the project."""
+        """The project's description."""
         return self._record.description
 
     @property
     def experiment_count(self) -> int:
-        """The number of experiments in the project, including archived experiments."""
+        """The project's number of experiments, including archived ones."""
         return self._record.experiments
 
     @property
     def model_count(self) -> int:
-        """The number of models in the project, including archived models."""
+        """The project's number of models, including archived ones."""
         return self._record.models
 
     def set_name(self, name: str) -> Self:
         """Rename the project. Project names are unique within a workspace.
 
-        Experiments, trials and models show the new name from now on.
+        From now on, experiments, trials and models show the new name.
 
         ```python
         wl.get_workspace("default").create_project("eyes", exist_ok=True).set_name("sight").delete()
@@ -162,13 +163,13 @@ class Project(Archivable[ProjectRecord]):
         return self._change(name=name)
 
     def set_description(self, text: str) -> Self:
-        """Replace the description of the project."""
+        """Replace the project's description."""
         return self._change(description=check_text("description", text))
 
     def move_to(self, workspace: Workspace | str) -> Self:
-        """Move the project with its experiments and models to another workspace.
+        """Move the project, including its experiments and models, to another workspace.
 
-        The other workspace must exist.
+        That workspace must exist.
         """
         name: Any = workspace.refresh().name if isinstance(workspace, Workspace) else workspace
         names.check(names.proper_flaw(name, "workspace"))
@@ -177,12 +178,12 @@ class Project(Archivable[ProjectRecord]):
     def delete(self) -> None:
         """Delete an empty project.
 
-        If the project is not empty, `wl.Conflict` reports its contents.
+        If the project is not empty, raise `wl.Conflict`, which lists its contents.
         """
         super().delete()
 
     def list_experiments(self, **filters: Any) -> Listing[Experiment]:
-        """List the experiments of the project, with the filters of `wl.list_experiments`."""
+        """List the project's experiments, with the same filters as `wl.list_experiments`."""
         from windlass.client.client import Client
 
         return Client.over(self._transport).list_experiments(project=self, **filters)
@@ -195,10 +196,10 @@ class Project(Archivable[ProjectRecord]):
 def create_workspace(
     transport: Transport, name: str, description: str, *, exist_ok: bool
 ) -> Workspace:
-    """Create a workspace, which is a named set of projects."""
+    """Create a workspace, a named set of projects."""
     names.check(names.proper_flaw(name, "workspace"))
     request = CreateWorkspace(
-        key=uuid.uuid4().hex,  # makes a repeated request harmless
+        key=uuid.uuid4().hex,  # makes a retried request harmless
         name=name,
         description=check_text("description", description),
         exist_ok=exist_ok,
@@ -215,7 +216,7 @@ def get_workspace(transport: Transport, id_or_name: int | str) -> Workspace:
 def list_workspaces(
     transport: Transport, *, sort_by: str, limit: int | None, **filters: Unpack[Filters]
 ) -> Listing[Workspace]:
-    """List the matching workspaces. Pages are fetched on demand."""
+    """List the matching workspaces, fetching pages on demand."""
     return list_resources(
         transport, Workspace, WorkspacePage, sort_by=sort_by, limit=limit, **filters
     )
@@ -229,5 +230,5 @@ def get_project(transport: Transport, id_or_name: int | str) -> Project:
 def list_projects(
     transport: Transport, *, sort_by: str, limit: int | None, **filters: Unpack[Filters]
 ) -> Listing[Project]:
-    """List the matching projects. Pages are fetched on demand."""
+    """List the matching projects, fetching pages on demand."""
     return list_resources(transport, Project, ProjectPage, sort_by=sort_by, limit=limit, **filters)

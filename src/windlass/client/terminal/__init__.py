@@ -1,1 +1,1 @@
-"""Terminal output while a client waits, and shells that are attached to the terminal."""
+"""Terminal output while a client waits, and the attachment of terminals to shells."""

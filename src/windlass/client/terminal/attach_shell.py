@@ -1,7 +1,7 @@
 """Attaches the user's terminal to a shell on the server.
 
-Typed keys go to the shell, and the output of the shell appears in the terminal. At the end of the
-session, the terminal gets its old settings back, even after an error.
+Typed keys are sent to the shell, and the shell's output appears in the terminal. When the session
+ends, even with an error, the terminal's settings are restored.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from windlass.worker.common.atomic_files import write_all
 DETACH = b"\x1d"  # Ctrl-]
 _TWICE_WITHIN = 0.5
 _READ = 64 * 1024
-_LAST_KEYS = 5.0  # seconds to send the last keys before detaching
+_LAST_KEYS = 5.0  # seconds for sending the last keys before detaching
 _INTERRUPTED = 130
 
 
 def attach(transport: Transport, record: TrialRecord) -> int | None:
     """Attach to a shell until the shell ends or the user detaches.
 
-    Returns the exit code of the shell, or None if the user detached.
+    Return the shell's exit code, or None if the user detached.
     """
     try:
         stdin, stdout = sys.stdin.fileno(), sys.stdout.fileno()
@@ -141,7 +141,7 @@ class _Attachment:
     def _read_keys(self) -> bytes | None:
         """Read typed keys and send them to the shell.
 
-        Returns the keys, b"" at the end of the input, or None if the user requested to detach.
+        Return the keys, b"" at the end of the input, or None if the user asked to detach.
         """
         try:
             keys = os.read(self._stdin, _READ)
@@ -163,7 +163,8 @@ class _Attachment:
     def _is_running(self) -> bool:
         """Whether the shell accepts input.
 
-        The first output may arrive before the state changes to RUNNING, so output counts as well.
+        The shell's first output may arrive before its state changes to RUNNING, so output counts as
+        well.
         """
         is_waiting = self._record.state in (TrialState.QUEUED, TrialState.STARTING)
         return self._has_shown or not is_waiting
@@ -195,7 +196,7 @@ class _Attachment:
     # -- output -------------------------------------------------------------------------
 
     def _show(self, tells: int) -> None:
-        """Write the output of the shell to the terminal until the shell ends.
+        """Write the shell's output to the terminal until the shell ends.
 
         This method runs in its own thread.
         """
@@ -229,7 +230,7 @@ class _Attachment:
         write_all(self._stdout, data)
 
     def _say(self, text: str) -> None:
-        """Print a message to stderr, with the line ends that the current terminal mode needs."""
+        """Print a message to stderr, with line ends that suit the terminal's current mode."""
         sys.stderr.write(text.replace("\n", "\r\n") + "\r\n" if self._is_raw else f"{text}\n")
         sys.stderr.flush()
 
@@ -257,9 +258,9 @@ class _Attachment:
 
     @contextlib.contextmanager
     def _raw(self) -> Iterator[None]:
-        """Put the terminal into raw mode during the `with` block, so that each key is read at once.
+        """Put the terminal into raw mode during the `with` block, so that keys are read one by one.
 
-        Afterwards, restore the settings of the terminal.
+        Afterwards, restore the terminal's settings.
         """
         if not self._is_typed:
             yield
@@ -275,7 +276,7 @@ class _Attachment:
 
 
 class _DetachKeys:
-    """Detects Ctrl-] pressed twice in quick succession. A single Ctrl-] goes to the shell.
+    """Detects two quick presses of Ctrl-]. A single Ctrl-] is sent to the shell.
 
     >>> keys = _DetachKeys()
     >>> keys.feed(b"ls\\r"), keys.feed(b"a\\x1d"), keys.feed(b"\\x1d")
@@ -283,7 +284,7 @@ class _DetachKeys:
     """
 
     def __init__(self) -> None:
-        self.due: float | None = None  # the time at which a single Ctrl-] goes to the shell
+        self.due: float | None = None  # when to send a single Ctrl-] to the shell
 
     def feed(self, keys: bytes) -> tuple[bool, bytes]:
         """Add typed keys. Return whether to detach, and the keys to send to the shell."""
@@ -297,14 +298,14 @@ class _DetachKeys:
         return False, keys
 
     def give_up(self) -> bytes:
-        """Stop waiting for a second Ctrl-]. Return the first Ctrl-], or b"" if there was none."""
+        """Stop waiting for a second Ctrl-]. Return the first one to send, or b""."""
         held, self.due = (DETACH if self.due is not None else b""), None
         return held
 
 
 @contextlib.contextmanager
 def _signals(tells: int) -> Iterator[None]:
-    """Write the number of each signal that arrives during the `with` block to a pipe."""
+    """During the `with` block, write the number of each arriving signal to a pipe."""
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread can handle signals
         return
@@ -321,10 +322,10 @@ def _signals(tells: int) -> Iterator[None]:
 
 
 def _note(_number: int, _frame: object) -> None:
-    """Do nothing. Python writes signals to the pipe only if they have a handler."""
+    """Do nothing. Python writes a signal to the pipe only if the signal has a handler."""
 
 
 def size_here() -> tuple[int, int]:
-    """Return the rows and columns of this terminal. Without a terminal, return 24 and 80."""
+    """Return this terminal's rows and columns. Without a terminal, return 24 and 80."""
     size = shutil.get_terminal_size((80, 24))
     return size.lines, size.columns

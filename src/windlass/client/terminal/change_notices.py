@@ -1,7 +1,7 @@
-"""Describes changes of a watched trial, such as restarts, suspensions and new sizes.
+"""Describes changes to a watched trial, such as restarts, suspensions and new sizes.
 
-Each change is reported once, even if the event stream repeats or skips a record. Restarts are
-counted. Other changes are found by comparing a record with the previous record.
+Each change is reported once, even if the event stream repeats or skips records. Restarts are
+counted. All other changes are found by comparing each record with the previous one.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ _RESTART = "ReplicaRestarting"
 class ChangeNotices:
     """Describes the differences between successive records of a trial.
 
-    `fetch_events` fetches all events of the trial. It is called only after a restart. The
-    conditions in the record do not suffice, because they name only the first of several failed
-    replicas.
+    `fetch_events` fetches all of the trial's events, and is called only after a restart. The
+    conditions in the record do not suffice, because they name only the first failed replica.
     """
 
     def __init__(self, fetch_events: Callable[[], Sequence[Event] | None]) -> None:
@@ -32,7 +31,7 @@ class ChangeNotices:
     def next(self, trial: TrialRecord) -> Iterator[str]:
         """Yield a notice for each change since the previous record.
 
-        The first record has no changes.
+        The first record yields no notices.
         """
         before, self._spec = self._spec, trial.spec
         if before is None:
@@ -41,7 +40,8 @@ class ChangeNotices:
         called = f"trial {trial.id} ({trial.name})"
         if trial.restarts > self._restarts and (events := self._fetch_events()) is not None:
             messages = [event.message for event in events if event.reason == _RESTART]
-            # A later restart is reported with a later record, after its log lines.
+            # A later restart is reported with a later record, after the log lines that belong to
+            # it.
             for message in messages[self._restarts : trial.restarts]:
                 yield message if has_several(trial) else f"{called}: {message}"
             self._restarts = trial.restarts

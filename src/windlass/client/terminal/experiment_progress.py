@@ -1,4 +1,4 @@
-"""The progress of an experiment, formatted as lines for a user who waits."""
+"""Formats an experiment's progress as lines for a waiting user."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _LONGEST_VALUE = 24
 
 
 class Progress:
-    """The newest records of an experiment and its trials. An event stream updates the records."""
+    """The newest records of an experiment and its trials, as updated by an event stream."""
 
     def __init__(self, experiment: ExperimentRecord) -> None:
         self.experiment = experiment
         self.trials: dict[int, TrialRecord] = {}
 
     def learn(self, news: ExperimentNews) -> None:
-        """Update the records with an event of the stream."""
+        """Update the records with an event from the stream."""
         if isinstance(news, ExperimentRecord):
             self.experiment = news
         elif isinstance(news, TrialRecord):
@@ -38,27 +38,27 @@ class Progress:
 
     @property
     def ordinary(self) -> list[TrialRecord]:
-        """All trials except auxiliary trials.
+        """All trials except auxiliary ones.
 
-        Auxiliary trials, such as dashboards, do not count for the success of an experiment.
+        Auxiliary trials, such as dashboards, do not affect the experiment's success.
         """
         return [trial for trial in self._trials_now() if not trial.auxiliary]
 
     @property
     def is_over(self) -> bool:
-        """Whether every trial except auxiliary trials has ended, and all outcomes are known."""
+        """Whether all trials except auxiliary ones have ended, and all outcomes are known."""
         goes_on = any(
             number and not TrialState(name).is_final
             for name, number in self.experiment.states.items()
         )
         ordinary = self.ordinary
-        # The server lists active trials before it counts states. A trial may end in between.
+        # The server lists active trials before it counts states, and a trial may end in between.
         all_ended = all(trial.state.is_final for trial in ordinary)
         return not goes_on and all_ended and len(ordinary) >= self.experiment.trials
 
     @property
     def failed(self) -> list[TrialRecord]:
-        """The finished trials that did not succeed, except auxiliary trials."""
+        """The finished trials that did not succeed, except auxiliary ones."""
         return [
             trial
             for trial in self.ordinary
@@ -66,7 +66,7 @@ class Progress:
         ]
 
     def table(self) -> list[Line]:
-        """Return the lines to show while trials run: the counts by state, and the active trials."""
+        """Return the lines to show while trials run: counts by state, and active trials."""
         now = time.time()
         going = [
             trial
@@ -83,7 +83,7 @@ class Progress:
         return lines
 
     def conclusion(self) -> list[Line]:
-        """Return the final summary, which counts trials by state and lists trials that failed."""
+        """Return the final summary, with counts by state and the failed trials."""
         ended = [trial.ended for trial in self.ordinary if trial.ended is not None]
         lines: list[Line] = [self._head(max(ended, default=time.time()))]
         vary = differing(self.ordinary)
@@ -102,7 +102,7 @@ class Progress:
         return lines
 
     def _trials_now(self) -> list[TrialRecord]:
-        """Return a copy of the list of trials, because another thread adds trials."""
+        """Return a copy of the list of trials, because another thread adds trials to the list."""
         return list(self.trials.values())
 
     def _head(self, now: float) -> Line:
@@ -131,7 +131,7 @@ def failure_reason(trial: TrialRecord) -> str:
 
 
 def what_it_raised(trial: TrialRecord) -> str:
-    """Return the exception of a failed trial as Python prints it, or "" if there is none."""
+    """Return a failed trial's exception as Python prints it, or "" if there is none."""
     if trial.error is None or not trial.error.type or trial.state is not TrialState.FAILED:
         return ""
     kind = trial.error.type.rpartition(".")[2]
@@ -139,7 +139,7 @@ def what_it_raised(trial: TrialRecord) -> str:
 
 
 def differing(trials: Iterable[TrialRecord]) -> list[str]:
-    """Return the names of parameters whose values differ between trials, in order of appearance.
+    """Return the names of parameters that differ between trials, in order of appearance.
 
     >>> differing([])
     []
@@ -153,7 +153,7 @@ def differing(trials: Iterable[TrialRecord]) -> list[str]:
             if name not in seen:
                 seen[name] = text
                 if number:
-                    vary[name] = None  # the earlier trials do not have this parameter
+                    vary[name] = None  # earlier trials lack this parameter
             elif seen[name] != text:
                 vary[name] = None
         for name in seen:

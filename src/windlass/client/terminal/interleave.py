@@ -1,6 +1,6 @@
-"""Merges the output of several replicas. Each line starts with the name of its replica.
+"""Merges the output of several replicas, with the replica's name on each line.
 
-An unfinished line is held until it ends, so a line never mixes the output of two replicas. Only the
+An unfinished line is held until it ends, so that no line mixes the output of two replicas. Only the
 newest state of a progress bar is kept.
 """
 
@@ -14,13 +14,13 @@ from windlass.model.logs import LogPart
 
 _LONGEST = 1 << 20  # characters; a longer line is printed before it ends
 _PALETTE = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)  # no red, because red marks errors
-# Output must not move the cursor back over the name of its replica.
+# Output must not move the cursor back over its replica's name.
 _MOVES = re.compile(r"\x1b\[[0-9;]*[A-GK]|\x08")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class OutputLine(NamedTuple):
-    """A line of one replica that can be printed."""
+    """A line from one replica that is ready to be printed."""
 
     name: str
     stream: str
@@ -28,7 +28,7 @@ class OutputLine(NamedTuple):
 
 
 class Lanes:
-    """Merges the output of several replicas to whole lines.
+    """Merges the output of several replicas into whole lines.
 
     >>> lanes = Lanes(["worker-0", "worker-1"])
     >>> begun = LogPart(time=1, stream="stdout", text="10%", end=False, role="worker")
@@ -43,12 +43,12 @@ class Lanes:
         self.rename(names)
 
     def rename(self, names: Sequence[str]) -> None:
-        """Set the names of all replicas in order. The number of replicas may change."""
+        """Set the names of all replicas in order. Their number may change."""
         self._positions = {name: position for position, name in enumerate(names)}
         self._width = max(map(len, names), default=0)
 
     def prefix(self, name: str, *, coloured: bool = False) -> str:
-        """Return the prefix of the lines of a replica, which contains its padded name.
+        """Return a replica's line prefix, which contains its padded name.
 
         >>> Lanes(["ps-0", "worker-0"]).prefix("ps-0")
         'ps-0     | '
@@ -60,7 +60,7 @@ class Lanes:
         return f"\x1b[{colour}m{text}\x1b[0m "
 
     def feed(self, part: LogPart, now: float = 0.0) -> Iterator[OutputLine]:
-        """Add a log part, and yield the lines that this part completes."""
+        """Add a log part and yield the lines that it completes."""
         lane = (f"{part.role}-{part.index}", part.stream)
         held = self._held.get(lane)
         if held is not None and held.attempt != part.attempt:
@@ -81,9 +81,9 @@ class Lanes:
             yield self._take(lane)
 
     def unended(self, before: float) -> OutputLine | None:
-        """Return an unfinished line that started before a time, or None.
+        """Return an unfinished line that started before the given time, or None.
 
-        If several replicas have such a line, the first replica takes precedence.
+        If several replicas have such a line, return the first replica's line.
         """
         waiting = [lane for lane, held in self._held.items() if held.since <= before]
         if not waiting:
@@ -99,9 +99,9 @@ class Lanes:
 
 
 class _Held:
-    """An unfinished line, which collects pieces until the line ends.
+    """An unfinished line that collects pieces until it ends.
 
-    A progress bar may consist of a million pieces, so overwritten pieces are discarded.
+    Overwritten pieces are discarded, because a progress bar may consist of a million pieces.
     """
 
     def __init__(self, attempt: int, since: float) -> None:
@@ -133,12 +133,12 @@ def contained(text: str) -> str:
 
 
 def uncoloured(text: str) -> str:
-    """Remove colours and cursor movements from a text."""
+    """Remove colours and cursor movements from text."""
     return _COLOURS.sub("", _MOVES.sub("", text))
 
 
 def _as_it_stands(text: str) -> str:
-    """Return the last state of a line that redraws itself with carriage returns.
+    """Return the last state of a line that carriage returns redraw.
 
     >>> _as_it_stands("10%\\r20%\\r")
     '20%'

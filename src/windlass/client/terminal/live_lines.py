@@ -1,6 +1,6 @@
 """Draws lines at the bottom of a terminal, and redraws them when their text changes.
 
-A file or a pipe gets the first line now and then, and the final lines.
+To a file or a pipe, the first line is written now and then, and the final lines at the end.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _STYLES = {
 }
 _SHORTEST_NAME = 12
 
-Span = tuple[str, str]  # a text and its style, which may be ""
+Span = tuple[str, str]  # text and its style, which may be ""
 Line = Sequence[Span]
 
 
 class Live:
-    """Draws the lines that `render` returns, several times a second, during a `with` block.
+    """Draws the lines returned by `render` several times a second during a `with` block.
 
-    A separate thread calls `render`. Lines that `say` prints stay above the drawn lines.
+    A separate thread calls `render`. Lines printed with `say` stay above the drawn lines.
 
     ```python
     with Live(lambda: [[("3 running", "bold")]]) as live:
@@ -78,7 +78,7 @@ class Live:
             self._wipe()
 
     def say(self, *lines: Line) -> None:
-        """Print permanent lines, also if the output is not a terminal."""
+        """Print permanent lines, even if the output is not a terminal."""
         if self._out is None:
             return
         with self._lock:
@@ -90,7 +90,7 @@ class Live:
     def _tick_plain(self) -> None:
         """Occasionally print the first line to an output that is not a terminal.
 
-        The elapsed time in the line is omitted.
+        The line's elapsed time is left out.
         """
         line = next(iter(self._render()), ())
         line = [(text, style) for text, style in line if style != "dim"]
@@ -140,8 +140,8 @@ class Live:
 def _giving_way(spans: list[Span], width: int, ellipsis: str) -> list[Span]:
     """Shorten the name in a line that is too long.
 
-    To make space for other text, the name becomes as short as necessary. To make space for dim
-    text, the name is shortened only a little.
+    To make space for normal text, the name is shortened as much as necessary. To make space for dim
+    text, it is shortened only a little.
 
     >>> line = [("search ", ""), ("'of-a-very-long-name'", "name"), ("  7 of 24 trials", "")]
     >>> _giving_way(line, 36, "…")[1]
@@ -160,7 +160,7 @@ def _giving_way(spans: list[Span], width: int, ellipsis: str) -> list[Span]:
 
 
 def _one_line(text: str) -> str:
-    """Convert an untrusted text to one line without control characters."""
+    """Convert untrusted text to one line without control characters."""
     if text.isprintable():
         return text
     spaced = "".join(" " if c.isspace() else c for c in text)

@@ -1,4 +1,4 @@
-"""Shows how many trials of a call of `map` are done, run, or have failed."""
+"""Shows how many trials of a `map` call are done, are running or have failed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WAITING = (TrialState.QUEUED, TrialState.SUSPENDED)
 class MapProgress:
     """Shows a text such as "train: 7 of 20 done, 2 running, 1 failed" while a `map` waits.
 
-    In a terminal, the text precedes the status of the trial whose value comes next. A file or a
+    In a terminal, this text precedes the status of the trial whose value comes next. A file or a
     pipe gets occasional lines. `is_own` returns whether a trial belongs to the `map`.
     """
 
@@ -42,7 +42,7 @@ class MapProgress:
         self._redraw = Redraw(self._tick, _TICK, "windlass-map")
 
     def start(self, transport: Transport, first: TrialRecord) -> None:
-        """Start to show the progress. `first` is the first trial of the `map`."""
+        """Start showing the progress. `first` is the first trial of the `map`."""
         self._transport, self._first = transport, first
         self._redraw.start()
 

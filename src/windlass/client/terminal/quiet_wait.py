@@ -1,4 +1,4 @@
-"""Shows the state of a trial while a program waits for the trial but prints no output of it."""
+"""Shows a trial's state while a program waits for the trial without printing its output."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from windlass.model.records import TrialRecord
 
 @contextmanager
 def showing_wait() -> Iterator[Callable[[TrialRecord], None]]:
-    """Show the state of a trial during the `with` block.
+    """Show a trial's state during the `with` block.
 
-    Yields a function to call with each new record of the trial.
+    Yield a function that must be called with each new record of the trial.
 
-    Only the main thread shows the state, because several waits would overwrite each other.
+    Only the main thread shows a state, because several waits would overwrite each other.
     """
     if is_screen_open() or threading.current_thread() is not threading.main_thread():
         yield lambda _: None

@@ -1,8 +1,8 @@
 """Removes terminal escape sequences except colours and progress bars.
 
-The author of a log may be another user than the reader. An escape sequence could set the title of
-the reader's window, fill the clipboard, or draw over other text. It could also query the terminal,
-and the terminal would answer as if the reader had typed. Such sequences are shown as text.
+A log's author may not be its reader. An escape sequence could set the title of the reader's window,
+fill the clipboard or draw over other text. It could also query the terminal, whose response would
+look like typed input. Such sequences are shown as text.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ RESET = "\x1b[0m"
 
 
 class Reach(Enum):
-    """The area of the terminal that program output may draw on."""
+    """How far program output may move the cursor when it draws on the terminal."""
 
-    LINE = "line"  # only its own line, for logs that another user may have written
-    LINES = "lines"  # also lines above, for several progress bars of the user's own program
-    ALL = "all"  # the whole screen
+    LINE = "line"  # within its own line, for logs that another user may have written
+    LINES = "lines"  # also to lines above, for several progress bars in the user's own program
+    ALL = "all"  # to the whole screen
 
 
 def tame(text: str, reach: Reach = Reach.LINES) -> str:
-    r"""Replace escape sequences by visible text, except sequences for colours and redrawn lines.
+    r"""Replace escape sequences with visible text, except for colours and redrawn lines.
 
-    `reach` is the area of the terminal in which cursor movements may take effect.
+    `reach` limits how far cursor movements may go.
 
     >>> tame("\x1b[31mred\x1b[0m 10%\r20% \x1b]0;title\x07\x1b[2J")
     '\x1b[31mred\x1b[0m 10%\r20% \\x1b]0;title\\x07\\x1b[2J'
@@ -44,14 +44,14 @@ def tame(text: str, reach: Reach = Reach.LINES) -> str:
     def shown(match: re.Match[str]) -> str:
         if match[1] or (match[2] and reach is Reach.LINES):
             return match[0]
-        # Drop cursor movements silently, because a progress bar is also readable on a new line.
+        # Drop cursor movements silently, because a progress bar is still readable on a new line.
         return "" if match[2] else match[0].encode("unicode_escape").decode()
 
     return _STEERING.sub(shown, text)
 
 
 def leaves_colour(text: str) -> bool | None:
-    r"""Return whether a colour is still active after a text, or None if the text has no colours.
+    r"""Return whether text leaves a colour active, or None if it contains no colours.
 
     >>> leaves_colour("\x1b[31mred"), leaves_colour("\x1b[31mred\x1b[0m"), leaves_colour("plain")
     (True, False, None)

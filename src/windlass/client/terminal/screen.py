@@ -1,4 +1,4 @@
-"""Helpers for terminal output, such as sizes, text widths and a thread that redraws."""
+"""Helpers for terminal output: sizes, text widths and a thread that redraws."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STATE_COLOURS = {
 
 
 class Redraw:
-    """Calls a function several times a second in its own thread, between `start` and `stop`."""
+    """Calls a function several times a second in a separate thread, from `start` until `stop`."""
 
     def __init__(self, draw: Callable[[], None], seconds: float, name: str) -> None:
         self._draw = draw
@@ -36,14 +36,14 @@ class Redraw:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop the calls, and wait until the last call has ended."""
+        """Stop the calls and wait until the last one has ended."""
         self._stop.set()
         if self._thread.ident is not None:
             self._thread.join()
 
     @property
     def is_stopped(self) -> bool:
-        """Whether `stop` was called. A call that runs at that time must draw nothing."""
+        """Whether `stop` was called. A call that is still running must then draw nothing."""
         return self._stop.is_set()
 
     def _run(self) -> None:
@@ -52,7 +52,7 @@ class Redraw:
 
 
 def terminal_size(stream: TextIO | None = None) -> tuple[int, int]:
-    """Return the columns and rows of the terminal of a stream, by default stderr."""
+    """Return the columns and rows of a stream's terminal, by default that of stderr."""
     try:
         columns, rows = os.get_terminal_size(2 if stream is None else stream.fileno())
     except (OSError, ValueError):
@@ -69,13 +69,13 @@ def is_terminal(stream: TextIO) -> bool:
 
 
 def may_colour(stream: TextIO) -> bool:
-    """Return whether a stream is a terminal that supports colours and the user allows colours."""
+    """Return whether a stream is a terminal with colours and the user has not disabled them."""
     is_wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") not in ("dumb", "")
     return is_wanted and is_terminal(stream)
 
 
 def can_encode(stream: TextIO, text: str) -> bool:
-    """Return whether the encoding of a stream supports the given characters."""
+    """Return whether a stream's encoding supports the given characters."""
     try:
         text.encode(stream.encoding or "ascii")
     except (UnicodeEncodeError, LookupError, AttributeError):
@@ -84,7 +84,7 @@ def can_encode(stream: TextIO, text: str) -> bool:
 
 
 def write(stream: TextIO, text: str) -> None:
-    """Write a text to a stream. Characters that the stream cannot encode are escaped."""
+    """Write text to a stream, escaping characters that the stream cannot encode."""
     try:
         stream.write(text)
     except UnicodeEncodeError:
@@ -92,7 +92,7 @@ def write(stream: TextIO, text: str) -> None:
 
 
 def encodable(stream: TextIO, text: str) -> str:
-    """Return a text in which characters that the stream cannot encode are escaped."""
+    """Escape the characters that a stream cannot encode."""
     if can_encode(stream, text):
         return text
     encoding = stream.encoding or "ascii"
@@ -100,7 +100,7 @@ def encodable(stream: TextIO, text: str) -> str:
 
 
 def fit(text: str, width: int, ellipsis: str) -> str:
-    """Cut a text to a number of terminal cells. The first character always stays.
+    """Cut text to a number of terminal cells, but keep at least its first character.
 
     >>> fit("* queued", 6, "…"), fit("* 训练", 5, "…"), fit("* queued", -1, "…")
     ('* que…', '* 训…', '*')
@@ -115,7 +115,7 @@ def fit(text: str, width: int, ellipsis: str) -> str:
 
 
 def cells(text: str) -> int:
-    """Return the number of terminal cells that a text occupies."""
+    """Return the number of terminal cells that text occupies."""
     if text.isascii():
         return len(text)
     from unicodedata import combining, east_asian_width

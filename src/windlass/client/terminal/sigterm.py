@@ -1,6 +1,6 @@
 """Lets SIGTERM act like Ctrl-C while a program waits for a trial.
 
-Otherwise, `timeout 300 windlass run ...` would end the command, but the trial would continue.
+Without this, `timeout 300 windlass run ...` would end the command, but not the trial.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Interruption:
 
     @property
     def again(self) -> str:
-        """A text that explains the effect of a second signal."""
+        """Text that explains the effect of a second signal."""
         if self.reason == CTRL_C:
             return "Ctrl-C again leaves without waiting"
         return f"a second {self.reason} leaves without waiting"
@@ -32,11 +32,10 @@ class Interruption:
 
 @contextmanager
 def sigterm_interrupts() -> Iterator[Interruption]:
-    """Let SIGTERM raise KeyboardInterrupt in the `with` block, and then end the program.
+    """Let SIGTERM raise KeyboardInterrupt in the `with` block and end the program afterwards.
 
-    SIGTERM keeps its usual effect in three cases: the program handles SIGTERM itself, the program
-    waits in another thread, or the program is itself a trial. In the last case, SIGTERM may only
-    mean that this trial is suspended.
+    SIGTERM keeps its usual effect if the program handles SIGTERM itself, waits in another thread,
+    or is itself a trial. A trial also receives SIGTERM when it is suspended.
     """
     interruption = Interruption()
     is_default = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

@@ -1,15 +1,15 @@
-"""Chooses the times at which a file or a pipe gets a line about a wait."""
+"""Decides when a file or a pipe gets a line about a wait."""
 
 from __future__ import annotations
 
 _FIRST = 2.0  # seconds of waiting before the first line
-_LONGEST = 60.0  # seconds between two lines of a long wait
+_LONGEST = 60.0  # seconds between two lines during a long wait
 
 
 class SparseLines:
-    """Allows a first line after 2 s of waiting, and further lines at growing intervals.
+    """Allows a first line after 2 s of waiting, and more lines at growing intervals.
 
-    A line is allowed only if its text is new.
+    A line is allowed only if its text differs from the previous line's.
 
     >>> lines = SparseLines()
     >>> [lines.is_due("queued", at) for at in (0.0, 1.0, 2.0, 3.0)]
@@ -19,15 +19,15 @@ class SparseLines:
     """
 
     def __init__(self, since: float | None = None) -> None:
-        self._since = since  # the start of the current wait
-        self._next = 0.0  # the earliest time of the next line
+        self._since = since  # when the current wait started
+        self._next = 0.0  # the earliest time for the next line
         self._pause = _FIRST
         self._last = ""
 
     def is_due(self, text: str, now: float) -> bool:
         """Return whether to print `text` now.
 
-        An empty text means that the program does not wait.
+        An empty text means that the program is not waiting.
         """
         if not text:
             self._since = None

@@ -1,4 +1,4 @@
-"""Formats the state of a trial as one line of text."""
+"""Formats a trial's state as one line of text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LONGEST_NAME = 30  # characters; a longer name would hide the state
 
 
 def status_text(trial: TrialRecord) -> str:
-    """Return the status line of a trial, with its name, its state and details."""
+    """Return a trial's status line, with its name, state and details."""
     what = _WORDS.get(trial.state, trial.state.value.lower())
     details = _details(trial)
     name = trial.name
@@ -33,7 +33,7 @@ def status_text(trial: TrialRecord) -> str:
 
 
 def share_of(trial: TrialRecord) -> float | None:
-    """Return the progress that a running program reported, from 0 to 1, or None."""
+    """Return the progress that a running program last reported, from 0 to 1, or None."""
     return trial.progress if trial.state is TrialState.RUNNING else None
 
 
@@ -44,9 +44,9 @@ def _details(trial: TrialRecord) -> str:
 
 
 def _restarting(trial: TrialRecord, details: str) -> tuple[str, str]:
-    """Return the state text and the details of a restarting trial.
+    """Return a restarting trial's state text and details.
 
-    The text has the number and the limit of restarts. The details are the cause, if it is known.
+    The text contains the number and limit of restarts. The details are the cause, if known.
     """
     why = next((c for c in trial.conditions if c.type is ConditionType.RESTARTING), None)
     message = why.message if why is not None and why.status else ""
@@ -58,7 +58,7 @@ def _restarting(trial: TrialRecord, details: str) -> tuple[str, str]:
 
 
 def _count(trial: TrialRecord) -> str:
-    """Describe how many replicas run or have finished, and add the trial's message."""
+    """Describe how many replicas are running or done, and add the trial's message."""
     from windlass.client.resources.trial.replicas import replicas_of
 
     replicas = replicas_of(trial)

@@ -1,11 +1,11 @@
-"""Shows the output of a running trial as it arrives, and one status line below.
+"""Shows a running trial's output as it arrives, with a status line below.
 
-In a terminal, the status line is erased before each new piece of output and drawn again below.
-Escape sequences in the output take effect only if they set colours or draw progress bars
-(`sanitize.py`). A file or a pipe gets only the unchanged output.
+In a terminal, the status line is erased before each new piece of output and redrawn below it. Only
+escape sequences that set colours or draw progress bars take effect (`sanitize.py`). A file or a
+pipe gets only the unchanged output.
 
-If a trial has several replicas, only whole lines are printed, each after the name of its replica. A
-line that stays unfinished for a while replaces the status line until it ends.
+With several replicas, only whole lines are printed, each after its replica's name. A line that
+stays unfinished for a while takes the place of the status line until it ends.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ _DELAY = 0.15  # seconds before a status line appears
 _TICK = 0.1
 _TICK_PLAIN = 0.5
 _CLOCK = 12  # terminal cells for the spinner and the time: "⠋ ", " 59m 59s"
-_PAUSE = 0.3  # seconds before an unfinished line of one of several replicas is shown
+_PAUSE = 0.3  # seconds before one of several replicas' unfinished lines is shown
 
 
 class View:
-    """Shows the output and the status of one run.
+    """Shows the output and status of one run.
 
-    Use a view as a context manager, so that the status line is always erased at the end.
+    Use a view as a context manager, so that its status line is always erased at the end.
     """
 
     def __init__(
@@ -75,15 +75,15 @@ class View:
         self._progress: float | None = None
         self._since = time.monotonic()
         self._is_drawn = False
-        self._coloured: set[TextIO] = set()  # terminals with an active colour
+        self._coloured: set[TextIO] = set()  # terminals where a colour is active
         self._open_line: TextIO | None = None  # the stream with an unfinished line
         self._last_target: TextIO | None = None
         self._lanes: Lanes | None = None  # set only for a trial with several replicas
         self._colours = {self._out: may_colour(self._out), self._err: may_colour(self._err)}
         self._lock = threading.Lock()
         self._frame = 0
-        self._awaited = ""  # describes the current wait, for a file or a pipe
-        self._overall = ""  # the state of all trials that the program waits for
+        self._awaited = ""  # the current wait, for a file or a pipe
+        self._overall = ""  # the combined state of all trials that the program waits for
         self._lines = SparseLines()
         self._redraw = (
             Redraw(self._tick, _TICK, "windlass-view")
@@ -103,13 +103,13 @@ class View:
         with self._lock:
             self._wipe()
             self._end_open_line()
-            for terminal in self._coloured:  # later output must not have the colour
+            for terminal in self._coloured:  # later output must not inherit the colour
                 terminal.write(RESET)
                 terminal.flush()
 
     def status(self, text: str, progress: float | None = None) -> None:
-        """Set the text of the status line, and the progress from 0 to 1 if it is known."""
-        # The text may contain untrusted messages of a cluster or a program.
+        """Set the status line's text and, if known, the progress from 0 to 1."""
+        # The text may contain an untrusted message from a cluster or a program.
         text = " ".join(tame(text, Reach.LINE).split())
         with self._lock:
             self._progress = progress
@@ -118,33 +118,33 @@ class View:
                 self._since = time.monotonic()
 
     def stage(self, text: str) -> None:
-        """Show the current step of this program in the status line. The step may take long."""
+        """Show this program's current step, which may take long, in the status line."""
         self.status(text)
         self.wait_for(text)
 
     def wait_for(self, text: str) -> None:
         """Set the text that describes the current wait.
 
-        A file or a pipe gets it as occasional lines.
+        In a file or a pipe, the text appears as occasional lines.
         """
         self._awaited = " ".join(tame(text, Reach.LINE).split())
 
     def overall(self, text: str) -> None:
-        """Set the text before the status, which describes all trials that the program waits for."""
+        """Set the text in front of the status, which summarizes all trials being waited for."""
         self._overall = text
 
     def shows(self, text: str) -> bool:
-        """Return whether a status text and the elapsed time fit into the status line."""
+        """Return whether a status text fits into the status line together with the elapsed time."""
         return self.is_live and cells(text) <= terminal_size()[0] - _CLOCK
 
     def show(self, part: LogPart) -> None:
-        """Print a piece of output to stdout or stderr, as the program did."""
+        """Print a piece of output to the stream that the program wrote it to, stdout or stderr."""
         self.show_all((part,))
 
     def show_all(self, parts: Iterable[LogPart]) -> None:
-        """Print pieces of output to stdout or stderr, as the program did.
+        """Print pieces of output to the streams that the program wrote them to, stdout or stderr.
 
-        Successive pieces of the same stream are written together.
+        Successive pieces for the same stream are written together.
         """
         if self._lanes is not None:
             for part in parts:
@@ -168,7 +168,7 @@ class View:
                 self._open_line = None if pieces[-1].end else target
 
     def tell_apart(self, names: Sequence[str]) -> None:
-        """From now on, start each line with the name of its replica.
+        """From now on, prefix each line with its replica's name.
 
         If `names` is empty, nothing changes.
         """
@@ -196,7 +196,7 @@ class View:
             self._err.flush()
 
     def say(self, text: str) -> None:
-        """Print a message of Windlass to stderr."""
+        """Print a message from Windlass to stderr."""
         with self._lock:
             self._wipe()
             self._end_open_line()
@@ -204,13 +204,13 @@ class View:
             self._err.flush()
 
     def note(self, text: str) -> None:
-        """Print a message of Windlass, but only in a terminal."""
+        """Print a message from Windlass, but only in a terminal."""
         if self.is_live:
             text = tame(text)
             self.say(f"\x1b[2m{text}\x1b[0m" if self._is_coloured else text)
 
     def _print(self, lanes: Lanes, lines: Iterable[OutputLine]) -> None:
-        """Print whole lines of several replicas, each after the name of its replica."""
+        """Print whole lines from several replicas, prefixed with the replicas' names."""
         from windlass.client.terminal.interleave import contained
 
         for line in lines:
@@ -223,7 +223,7 @@ class View:
             self._write(target, f"{prefix}{text}\n")
 
     def _write(self, target: TextIO, text: str) -> None:
-        """Write a text after all earlier texts.
+        """Write text after everything written earlier, even to the other stream.
 
         Stdout and stderr may lead to the same file or pipe, so the other stream is flushed first.
         """
@@ -238,7 +238,7 @@ class View:
             (self._coloured.add if left else self._coloured.discard)(target)
 
     def _end_open_line(self) -> None:
-        # An unfinished line must end only if both streams lead to the same terminal.
+        # An unfinished line only needs to end if both streams lead to the same terminal.
         if self._open_line is not None and self._shares_screen:
             write(self._open_line, "\n")
         if self._open_line is not None:
@@ -276,7 +276,7 @@ class View:
         self._is_drawn = True
 
     def _draw_begun(self, lanes: Lanes, line: OutputLine) -> None:
-        """Draw an unfinished line of a replica, cut to the width of the terminal."""
+        """Draw a replica's unfinished line, cut to the terminal's width."""
         from windlass.client.terminal.interleave import uncoloured
 
         width = terminal_size()[0] - len(lanes.prefix(line.name)) - 1
@@ -296,6 +296,6 @@ class View:
 def _nowhere() -> TextIO:
     """Return a stream that discards output.
 
-    It replaces a standard stream that was closed before Python started.
+    It stands in for a standard stream that was closed before Python started.
     """
     return open(os.devnull, "w")

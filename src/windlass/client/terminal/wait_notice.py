@@ -1,8 +1,8 @@
-"""Reports why a trial waits, in addition to the status line.
+"""Reports why a trial is waiting, in addition to the status line.
 
-A file or a pipe has no status line, so a wait is reported as an occasional line of output. A
-terminal may cut the end of the status line, which often contains advice. In this case, the whole
-text appears above the status line after a short time.
+A file or a pipe has no status line, so waits are reported there as occasional lines of output. A
+terminal may cut off the end of the status line, which often contains advice. If so, the whole text
+appears above the status line after a short time.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _REPORTED_ELSEWHERE = (TrialState.QUEUED, TrialState.RESTARTING)
 
 
 class WaitNotice:
-    """Reports the reason of a long wait. Each reason is reported once.
+    """Reports each reason for a long wait once.
 
-    With `reports_running`, a running trial counts as a wait, too, because its output is not shown.
+    With `reports_running`, a running trial counts as a wait, because its output is not shown.
     """
 
     def __init__(self, view: View, *, reports_running: bool = False) -> None:
@@ -39,7 +39,7 @@ class WaitNotice:
         self._end()
 
     def update(self, trial: TrialRecord) -> None:
-        """Take the newest record of the trial, and schedule a report if the trial waits."""
+        """Take the trial's newest record, and schedule a report if the trial is waiting."""
         if self._view.is_live:
             self._report_soon(trial)
             return
@@ -48,10 +48,9 @@ class WaitNotice:
         self._view.wait_for(_as_sentence(status_text(trial)) if is_wait else "")
 
     def _report_soon(self, trial: TrialRecord) -> None:
-        """Report a message that a live terminal does not show completely.
+        """Schedule a report of a message that the terminal's status line cannot show in full.
 
-        Queue positions are not reported, because they change often. Restarts are reported
-        elsewhere.
+        Queue positions are left out, because they change often. Restarts are reported elsewhere.
         """
         is_concerned = not trial.state.is_final and trial.state not in _REPORTED_ELSEWHERE
         message = trial.message if is_concerned else ""

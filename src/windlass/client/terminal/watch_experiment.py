@@ -1,4 +1,4 @@
-"""Waits for the trials of an experiment, with a live table in a terminal."""
+"""Waits for an experiment's trials, with a live table in a terminal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_LISTED = 10
 
 
 class ExperimentWait:
-    """Waits for the trials of an experiment, except auxiliary trials.
+    """Waits for an experiment's trials, except auxiliary ones.
 
     Any thread may end the wait with `cut`.
     """
@@ -29,7 +29,7 @@ class ExperimentWait:
         self.cut = self._following.cut
 
     def run(self) -> Progress:
-        """Wait until all trials except auxiliary trials have ended, and return their records."""
+        """Wait until all trials except auxiliary ones have ended, and return their records."""
         with sigterm_interrupts(), Live(self.progress.table) as live:
             try:
                 for news in self._following:
@@ -80,10 +80,10 @@ def experiment_error(progress: Progress, transport: Transport) -> ExperimentFail
 
 
 def _last_lines(trial: TrialRecord, transport: Transport) -> list[str]:
-    """Return the last log lines of a trial, or [] if its record has an exception."""
+    """Return a trial's last log lines, or [] if its record contains an exception."""
     if what_it_raised(trial):
         return []
     try:
         return [clean(str(line)) for line in Trial[object](transport, trial).logs(tail=3)]
     except WindlassError:
-        return []  # the error of the trial matters more
+        return []  # the trial's own error matters more

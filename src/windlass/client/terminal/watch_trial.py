@@ -1,4 +1,4 @@
-"""Runs a trial in the foreground, prints its output, and stops the trial on Ctrl-C."""
+"""Runs a trial in the foreground, printing its output and stopping it on Ctrl-C."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def run_and_watch(client: Client, draft: Draft, view: View) -> tuple[Trial[Any], StreamEnd]:
-    """Submit a prepared trial, and watch the trial until its end."""
+    """Submit a prepared trial and watch it until it ends."""
 
     def begin(request: CreateTrial) -> tuple[TrialEvents, Iterator[News], News]:
         following = TrialEvents(client.transport, request=request)
@@ -55,10 +55,10 @@ def watch(
     *,
     before_stop: Callable[[], None] = lambda: None,
 ) -> tuple[Trial[Any], StreamEnd]:
-    """Watch a submitted trial until its end. The output is shown from its first line on.
+    """Watch a submitted trial until it ends, showing its output from the first line on.
 
-    Ctrl-C stops the trial. Before Windlass stops the trial, it calls `before_stop`, which can
-    prevent the start of other trials.
+    Ctrl-C stops the trial. Before that, `before_stop` is called, so that it can prevent other
+    trials from starting.
     """
     view.tell_apart(names_of(trial.record.spec, trial.record.attempts))
     following = TrialEvents(client.transport, trial_id=trial.id)
@@ -67,9 +67,9 @@ def watch(
 
 
 def wait_and_report(client: Client, trial: Trial[Any], view: View) -> Trial[Any]:
-    """Wait for the end of a trial, and report long waits.
+    """Wait until a trial has ended, and report long waits.
 
-    The output of the trial is not printed.
+    The trial's output is not printed.
     """
     with WaitNotice(view) as standstill:
         for news in TrialEvents(client.transport, trial_id=trial.id, logs=False):
@@ -102,7 +102,7 @@ def _watch(
 
 
 class _Watcher:
-    """Prints the output and the state of one trial until its end."""
+    """Prints one trial's output and state until the trial ends."""
 
     def __init__(
         self, client: Client, following: TrialEvents, view: View, standstill: WaitNotice
@@ -136,7 +136,7 @@ class _Watcher:
             raise KeyboardInterrupt from None
 
     def _ask_to_stop(self, reason: str) -> None:
-        """Send the stop request, even if the user presses Ctrl-C again meanwhile."""
+        """Send the stop request, even if the user presses Ctrl-C again in the meantime."""
         path = request_path("trials", self._following.trial_id, "stop")
         body = StopTrial(reason=reason)
         try:
@@ -169,7 +169,7 @@ class _Watcher:
         return None
 
     def _show_changes(self, trial: TrialRecord) -> None:
-        """Print a notice for each change of the trial, but only in a terminal."""
+        """Print a notice for each change to the trial, but only in a terminal."""
         if not self._view.is_live:
             return
         if self._notices is None:
@@ -180,9 +180,9 @@ class _Watcher:
             self._view.note(turn)
 
     def _announce_wait(self, trial: TrialRecord) -> None:
-        """Explain once that the current trial keeps its resources while it waits for another trial.
+        """Explain once that this process's trial keeps its resources while it waits for another.
 
-        The other trial may wait for exactly these resources.
+        The other trial may be waiting for those very resources.
         """
         me = os.environ.get("WINDLASS_TRIAL_ID")
         if "WINDLASS_EXTERNAL" in os.environ:
@@ -195,7 +195,7 @@ class _Watcher:
         self._view.say(f"T{status_text(trial)[1:]}. {advice}")
 
     def _tell_what_stayed(self, trial: TrialRecord) -> None:
-        """Warn if all checkpoints were kept, although the user requested only the best."""
+        """Warn if all checkpoints were kept although the user asked for only the best."""
         if trial.spec.keep is None or not trial.spec.keep.best:
             return
         for event in self._events() or ():
@@ -203,12 +203,12 @@ class _Watcher:
                 self._view.say(f"Warning: {event.message}")
 
     def _events(self) -> list[Event] | None:
-        """Return the events of the trial, or None if the server does not answer."""
+        """Return the trial's events, or None if the server does not respond."""
         path = request_path("trials", self._following.trial_id, "events")
         try:
             return self._client.transport.ask("GET", path, list[Event])
         except WindlassError:
-            return None  # the next record causes another request
+            return None  # the next record triggers another request
 
     def _conclude(self, trial: TrialRecord) -> None:
         seconds = seconds_run(trial)

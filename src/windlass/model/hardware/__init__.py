@@ -1,1 +1,1 @@
-"""Accelerators, the sizes of TPUs, and the resources of a replica or a machine."""
+"""Accelerators, TPU sizes, and the resources of replicas and machines."""

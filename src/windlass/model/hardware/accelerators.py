@@ -1,7 +1,7 @@
 """Accelerators and the notation for requesting them: `"a100"`, `"a100x2"`, `"v5e-8"`.
 
-This module imports only the standard library, because decorators use it to check their options when
-a program starts.
+This module imports only the standard library, because decorators use it to check their options at
+program start.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class AcceleratorKind(NamedTuple):
 
     `name` is the name to request, and `aliases` are alternative names. `family` is `"gpu"`, `"tpu"`
     or `"cpu"`. `title` is the vendor's product name. `memory_gb` is the memory of one accelerator,
-    or 0 if the memory varies.
+    or 0 if it varies.
     """
 
     name: str
@@ -30,7 +30,7 @@ class AcceleratorKind(NamedTuple):
 
     @property
     def sizes(self) -> tuple[TpuSize, ...]:
-        """The sizes of a TPU, smallest first.
+        """The TPU's sizes, smallest first.
 
         A size has a name, a number of chips, a topology, a number of hosts, and a number of chips
         per host.
@@ -96,15 +96,15 @@ def accelerators() -> list[AcceleratorKind]:
         print(kind.name, kind.title, kind.memory_gb)
     ```
 
-    Request several GPUs with a count, `"a100x2"`, and TPUs by their size, `"v5e-16"`. `windlass
-    accelerators` shows the accelerators of this machine, `windlass kubernetes check` those in a
-    cluster.
+    Request several GPUs with a count (`"a100x2"`), and TPUs by size (`"v5e-16"`). To see which
+    accelerators are available, run `windlass accelerators` on this machine, or `windlass kubernetes
+    check` for a cluster.
     """
     return [CPU, *KINDS]
 
 
 def is_tpu(kind: str) -> bool:
-    """Return True if `kind` is a TPU. The number in a request for a TPU is a size, not a count.
+    """Return True if `kind` is a TPU, for which requests contain a size instead of a count.
 
     >>> is_tpu("v5e"), is_tpu("v100")
     (True, False)
@@ -113,7 +113,7 @@ def is_tpu(kind: str) -> bool:
 
 
 def parse_accelerator(text: str | None) -> tuple[str, int] | None:
-    """Parse `accelerator=` into a model and a count. Return None for the CPU.
+    """Parse `accelerator=` into a model and a count. Return None for "cpu".
 
     >>> parse_accelerator("a100x2")
     ('a100', 2)
@@ -169,7 +169,7 @@ def _check_size(kind: str, count: int) -> None:
 
 
 def kind_of_device(title: str) -> str:
-    """Return the accelerator name for the product name that a device reports.
+    """Return the accelerator's name for a product name reported by a device.
 
     >>> kind_of_device("NVIDIA A100-SXM4-80GB")
     'a100-80gb'
@@ -189,7 +189,7 @@ def kind_of_device(title: str) -> str:
 
 
 def _has(words: list[str], part: str) -> bool:
-    """Return True if a word is `part`, or begins with `part` and then has no digit.
+    """Return True if a word is `part`, or starts with `part` followed by a non-digit.
 
     The word `a10g` therefore counts as `a10`, but `a100` does not.
     """

@@ -1,4 +1,4 @@
-"""The resources that a replica requests and the resources that a machine has."""
+"""The resources that a replica requests, and those that a machine has."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from windlass.model.text.quantities import format_size
 
 
 class Accelerator(msgspec.Struct, frozen=True, kw_only=True):
-    """A number of accelerators of the same model, such as two A100."""
+    """One or more accelerators of the same model, such as two A100."""
 
     kind: str
     count: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 1
@@ -27,7 +27,7 @@ class Resources(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cpus: Annotated[float, msgspec.Meta(ge=0, le=1_000_000)] = 1.0
     memory: Annotated[int, msgspec.Meta(ge=0, le=2**60)] = 0  # bytes; 0 means no request
     accelerator: Accelerator | None = None
-    # The threads per numeric library. With 0, a library starts a thread for each core.
+    # Threads per numeric library. If 0, a library starts one thread per core.
     threads: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
 
     def __str__(self) -> str:
@@ -40,7 +40,7 @@ class Resources(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Device(msgspec.Struct, frozen=True, kw_only=True):
-    """One accelerator of a machine."""
+    """One of a machine's accelerators."""
 
     index: int
     kind: str
@@ -49,7 +49,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Capacity(msgspec.Struct, frozen=True, kw_only=True):
-    """The resources of a machine that are available to trials."""
+    """A machine's resources that are available to trials."""
 
     cpus: float
     memory: int

@@ -1,8 +1,8 @@
-"""The sizes of Google TPUs: the number of chips, their topology, and the number of machines.
+"""Google's TPU sizes: the number of chips, their topology, and the number of machines.
 
-The data is from Google's documentation. The number in a name counts chips if the generation ends in
-"e". For all other generations, the number counts cores, and a chip has two cores. Both `v4-8` and
-`v5e-4` have four chips.
+The data comes from Google's documentation. The number in a name counts chips if the generation ends
+in "e". For all other generations, it counts cores, of which a chip has two. Both `v4-8` and `v5e-4`
+therefore have four chips.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class TpuSize(NamedTuple):
-    """A TPU size, which is a slice of interconnected machines."""
+    """A TPU size: a slice of interconnected machines."""
 
     name: str
     chips: int
@@ -26,7 +26,7 @@ class TpuSize(NamedTuple):
         return f"{self.name}: {chips} ({self.topology}) on {machines}"
 
 
-# The number of chips in each dimension, for chips in a two- or three-dimensional grid.
+# Chips per dimension, for chips in a two- or three-dimensional grid.
 _SQUARES = ("1x1", "2x2", "2x4", "4x4", "4x8", "8x8", "8x16", "16x16")
 _CUBES = (
     "2x2x1", "2x2x2", "2x2x4", "2x4x4", "4x4x4", "4x4x8", "4x8x8", "8x8x8", "8x8x16", "8x16x16",
@@ -44,12 +44,12 @@ _TOPOLOGIES = {
     "v5p": (*_CUBES, *_LARGER_CUBES),
     "v6e": _SQUARES,
 }
-_HOST = 4  # chips per machine, in a slice of several machines
-_LARGEST_HOST = {"v5e": 8, "v6e": 8}  # a slice with at most this many chips is one machine
+_HOST = 4  # chips per machine in a multi-machine slice
+_LARGEST_HOST = {"v5e": 8, "v6e": 8}  # a slice with at most this many chips is a single machine
 
 
 def tpu_sizes(kind: str) -> tuple[TpuSize, ...]:
-    """Return the sizes of a TPU generation, smallest first. Return () if `kind` is not a TPU.
+    """Return a TPU generation's sizes, smallest first. Return () if `kind` is not a TPU.
 
     >>> [size.name for size in tpu_sizes("v5e")]
     ['v5e-1', 'v5e-4', 'v5e-8', 'v5e-16', 'v5e-32', 'v5e-64', 'v5e-128', 'v5e-256']
@@ -62,9 +62,9 @@ def tpu_sizes(kind: str) -> tuple[TpuSize, ...]:
 
 
 def tpu_size(kind: str, count: int) -> TpuSize | None:
-    """Return the size that a request names, or None if no such size exists.
+    """Return the requested TPU size, or None if it does not exist.
 
-    `("v5e", 8)` stands for `v5e-8`. A generation without a number stands for its smallest size.
+    `("v5e", 8)` stands for `v5e-8`. A generation with the number 1 stands for its smallest size.
 
     >>> tpu_size("v3", 8).topology, tpu_size("v5p", 1).name, tpu_size("v5e", 3)
     ('2x2', 'v5p-8', None)

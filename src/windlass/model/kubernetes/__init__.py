@@ -1,1 +1,1 @@
-"""Kubernetes options of a role and of its pod."""
+"""Kubernetes options for a role and its pods."""

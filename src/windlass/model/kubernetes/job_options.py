@@ -1,4 +1,4 @@
-"""Options of a job that apply only to Kubernetes clusters."""
+"""Job options that apply only to Kubernetes clusters."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ MountPath = Annotated[str, msgspec.Meta(max_length=1024, pattern=r"^/[^:\x00]+\Z
 Source = Annotated[str, msgspec.Meta(max_length=1024, pattern=r"^[^\x00]+\Z")]
 Seconds = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 
-OURS = ("/windlass", "/windlass-home")  # paths in the pod that Windlass uses
+OURS = ("/windlass", "/windlass-home")  # the pod's paths that Windlass itself uses
 _MOST = msgspec.Meta(max_length=100)
 _LARGEST_PATCH = 100_000
 _DEEPEST_PATCH = 30
 
 
 class Toleration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A node taint that a pod tolerates, in the form of the Kubernetes API."""
+    """A node taint that a pod tolerates, in Kubernetes API form."""
 
     key: Annotated[str, msgspec.Meta(max_length=317)] = ""
     operator: Annotated[str, msgspec.Meta(pattern=r"^(Exists|Equal|)\Z")] = ""
@@ -45,7 +45,7 @@ class Toleration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
 
 class KubernetesOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The options for a role's pods, such as the image, the nodes, the volumes and the patch."""
+    """The options for a role's pods, such as image, nodes, volumes and patch."""
 
     namespace: Namespace = ""  # if empty, the server's own namespace
     container_image: ImageName = ""  # if empty, an image with the job's Python version
@@ -60,11 +60,11 @@ class KubernetesOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
 
 
 class PodSource(msgspec.Struct, frozen=True, kw_only=True):
-    """The source of a volume in a pod: the kind and the name of an object in the cluster."""
+    """The source of a pod's volume: the kind and name of a cluster object."""
 
     kind: str  # "claim" | "config" | "secret" | "host" | "scratch" | "memory"
     name: str  # for "host": a path; for "scratch" and "memory": a size, or empty
-    inside: str = ""  # the mounted subfolder of the source
+    inside: str = ""  # the subfolder of the source to mount
     is_read_only: bool = False
 
 
@@ -80,7 +80,7 @@ _NAME = re.compile(rf"{_DNS}(\.{_DNS})*", re.ASCII)
 
 
 def read_source(text: str) -> PodSource:
-    """Parse the source of a volume. A source that ends in `:ro` is read-only.
+    """Parse a volume's source. A source that ends in `:ro` is read-only.
 
     >>> read_source("claim:datasets/imagenet:ro")
     PodSource(kind='claim', name='datasets', inside='imagenet', is_read_only=True)
@@ -134,7 +134,7 @@ def mount_flaw(path: str) -> str:
 
 
 def mount_place(path: str) -> str:
-    """Normalize the path where a volume is mounted in a pod.
+    """Normalize a volume's mount path in a pod.
 
     >>> mount_place("//data/./train/")
     '/data/train'
@@ -144,7 +144,7 @@ def mount_place(path: str) -> str:
 
 
 def mounts_flaw(paths: Iterable[str]) -> str:
-    """Return why the paths cannot all be mount paths in one pod, or "" if they can.
+    """Return why paths cannot be used together as mount paths in a pod, or "" if they can.
 
     >>> mounts_flaw(["/data", "/models", "/data/"])
     "'/data' and '/data/' are the same path; mount it once"
@@ -179,9 +179,9 @@ def patch_flaw(patch: object) -> str:
 
 
 def problems_of_options(options: KubernetesOptions) -> list[str]:
-    """Return the problems of Kubernetes options, with one sentence per problem.
+    """Return the problems with Kubernetes options, one sentence per problem.
 
-    Wrong types are not reported, because the decoder has already rejected them.
+    Wrong types are not reported, because the decoder already rejects them.
     """
     problems = []
     for target, source in options.volumes.items():
@@ -200,7 +200,7 @@ def problems_of_options(options: KubernetesOptions) -> list[str]:
 
 
 def _depth(value: object, most: int = _DEEPEST_PATCH + 1) -> int:
-    """Return how deeply a value is nested, or `most` if it is nested more deeply."""
+    """Return a value's nesting depth, but at most `most`."""
     if most == 0 or not isinstance(value, (dict, list, tuple)):
         return 0
     inner = value.values() if isinstance(value, dict) else value

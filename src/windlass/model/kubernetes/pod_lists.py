@@ -1,6 +1,6 @@
-"""The lists in a pod whose entries are identified by a key field, as in the Kubernetes API.
+"""The lists in a pod whose entries have a key field, as in the Kubernetes API.
 
-The entries of other lists have no key, so the entries of two such lists cannot be matched.
+The entries of all other lists have no key, so two such lists cannot be merged entry by entry.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 _BY_NAME = ("containers", "initContainers", "env", "volumes", "imagePullSecrets")
 
-# List name -> the key field of its entries and the type of that field.
+# Maps each list's name to its entries' key field and the field's type.
 KEYS: dict[str, tuple[str, type]] = {
     **dict.fromkeys(_BY_NAME, ("name", str)),
     "volumeMounts": ("mountPath", str),
@@ -19,7 +19,7 @@ KEYS: dict[str, tuple[str, type]] = {
 
 
 def identity(field: str, obj: Any) -> Hashable | None:
-    """Return the key of a list entry, or None if the list has no key field.
+    """Return a list entry's key, or None if the list has no key field.
 
     >>> identity("volumeMounts", {"name": "data", "mountPath": "/train"})
     '/train'

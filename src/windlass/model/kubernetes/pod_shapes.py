@@ -1,4 +1,4 @@
-"""A check that a pod patch has the expected types in the fields that Windlass reads.
+"""Checks that a pod patch has the expected types in the fields that Windlass reads.
 
 The cluster validates all other fields.
 """
@@ -19,7 +19,7 @@ _KINDS = {str: "string", int: "number"}
 
 
 def shape_flaw(patch: Mapping[str, Any]) -> str:
-    """Return the path and the problem of the first field with a wrong type, or "" if there is none.
+    """Return the path and problem of the first field with a wrong type, or "".
 
     >>> shape_flaw({"metadata": {"labels": ["a"]}})
     "metadata.labels: ['a'] is not a mapping"
@@ -29,7 +29,7 @@ def shape_flaw(patch: Mapping[str, Any]) -> str:
     ''
     """
     whole = patch if set(patch) <= {"metadata", "spec"} else {"spec": patch}
-    # the later checks rely on types that the earlier checks have confirmed
+    # later checks rely on types that earlier checks have confirmed
     return next(_flaws(whole), "")
 
 
@@ -52,7 +52,7 @@ def _flaws_of_texts(metadata: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _flaws_of_lists(obj: Mapping[str, Any], path: str, names: tuple[str, ...]) -> Iterator[str]:
-    """Check the lists of named entries in a pod or container. A patch may set a list to None."""
+    """Check lists of named entries in a pod or container. A patch may set such a list to None."""
     for name in names:
         objects = obj.get(name)
         if objects is None:

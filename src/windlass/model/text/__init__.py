@@ -1,1 +1,1 @@
-"""Text for people: names, durations, sizes, times, and terminal output."""
+"""Text for people: names, durations, sizes, times and terminal output."""

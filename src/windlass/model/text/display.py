@@ -1,4 +1,4 @@
-"""Shows untrusted text in a terminal. Control characters are escaped, and widths are correct."""
+"""Shows untrusted text in a terminal, with control characters escaped and widths correct."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import unicodedata
 
 
 def clean(text: str) -> str:
-    r"""Return the text as one line. Control characters are escaped.
+    r"""Return the text as one line, with control characters escaped.
 
     >>> clean("two\nlines, \x1b[31mred")
     'two lines, \\x1b[31mred'
@@ -18,7 +18,7 @@ def clean(text: str) -> str:
 
 
 def clean_lines(text: str) -> str:
-    r"""Return the text with its line breaks and tabs. Other control characters are escaped.
+    r"""Keep the text's line breaks and tabs, and escape all other control characters.
 
     >>> clean_lines("two\nlines, \x1b[31mred")
     'two\nlines, \\x1b[31mred'
@@ -32,7 +32,7 @@ def clean_lines(text: str) -> str:
 
 
 def shorten(text: str, width: int) -> str:
-    """Shorten a text to a width. An ellipsis marks the cut.
+    """Shorten text to a width, marking the cut with an ellipsis.
 
     >>> shorten("accuracy", 8), shorten("accuracy", 5)
     ('accuracy', 'accu…')
@@ -45,7 +45,7 @@ def shorten(text: str, width: int) -> str:
 
 
 def width_of(text: str) -> int:
-    """Return how many columns a text needs on a screen.
+    """Return how many columns text occupies on a screen.
 
     >>> width_of("loss"), width_of("損失")
     (4, 4)

@@ -1,8 +1,8 @@
-"""The rules for names. Names, labels and aliases are all checked here.
+"""The rules for all names, including labels and aliases.
 
 A name is one line of 1 to 200 printable characters that are not all spaces. Names of workspaces,
 projects, models and templates neither start nor end with a space. Names of workspaces and projects
-contain no slash, because a full project name such as `lab/vision` joins the two with a slash.
+contain no slash, because the slash separates the two in a full project name such as `lab/vision`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ DEFAULT = "default"  # the workspace that always exists, and the project in it
 
 
 def name_flaw(name: object, what: str = "name") -> str:
-    """Return why a value is not a valid name or label, or "" if it is valid.
+    """Return why a value is not a valid name or label, or "" if it is.
 
     >>> name_flaw("vision 2 (β)"), name_flaw("two\\nlines", "label")
     ('', "'two\\\\nlines' is not a valid label; write a string on one line")
@@ -27,7 +27,7 @@ def name_flaw(name: object, what: str = "name") -> str:
 
 
 def proper_flaw(name: object, what: str) -> str:
-    """Return why a value is not a valid name of a workspace, project, model or template, or "".
+    """Return why a value cannot name a workspace, project, model or template, or "" if it can.
 
     >>> proper_flaw("a/b", "project"), proper_flaw(" a", "model")
     ("'a/b' is not a valid project name: it contains a slash", "' a' is not a valid model name; \
@@ -44,7 +44,7 @@ remove the spaces at the ends")
 
 
 def place_flaw(place: object) -> str:
-    """Return why a string does not name a project, or "" if it does. The workspace may be omitted.
+    """Return why a string does not name a project, or "" if it does. The workspace is optional.
 
     >>> place_flaw("vision"), place_flaw("lab/vision"), place_flaw("lab/")
     ('', '', "'lab/' does not name a project; write 'vision', or 'lab/vision' with its workspace")
@@ -59,7 +59,7 @@ def place_flaw(place: object) -> str:
 
 
 def split_place(place: str) -> tuple[str, str]:
-    """Split a full project name into the names of the workspace and the project.
+    """Split a full project name into the workspace's and the project's name.
 
     >>> split_place("vision"), split_place("lab/vision")
     (('default', 'vision'), ('lab', 'vision'))
@@ -69,7 +69,7 @@ def split_place(place: str) -> tuple[str, str]:
 
 
 def join_place(workspace: str, project: str) -> str:
-    """Return the full name of a project. The default workspace is omitted.
+    """Return a project's full name, which omits the default workspace.
 
     >>> join_place("default", "vision"), join_place("lab", "vision")
     ('vision', 'lab/vision')

@@ -16,8 +16,7 @@ _LARGEST_SIZE = 2**60
 
 
 def parse_duration(value: str | int | float) -> float:
-    """Parse a duration into seconds. A duration is a number or a string such as `"90s"` or
-    `"1h30m"`.
+    """Parse a duration, a number or a string such as `"90s"` or `"1h30m"`, into seconds.
 
     >>> parse_duration("1h30m")
     5400.0
@@ -87,7 +86,7 @@ def format_duration(seconds: float) -> str:
 
 
 def parse_size(value: str | int) -> int:
-    """Parse a size into bytes. A size is a number or a string such as `"512MiB"` or `"16GB"`.
+    """Parse a size, a number or a string such as `"512MiB"` or `"16GB"`, into bytes.
 
     `GB` is 10**9 bytes. `GiB` and `G` are 2**30, as in Kubernetes.
 

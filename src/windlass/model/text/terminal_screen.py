@@ -1,7 +1,7 @@
-"""Keeps the terminal of a shell correct when clients attach and detach.
+"""Keeps a shell's terminal correct when clients attach and detach.
 
-A client that attaches later gets the recent output again. A client that detaches gets its terminal
-modes back. All functions depend only on the bytes that the shell wrote.
+A client that attaches later is sent the recent output again. A client that detaches gets its
+terminal modes back. All functions depend only on the bytes that the shell wrote.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 
 _MODE = re.compile(rb"\x1b\[\?([0-9;]{1,60})([hl])|\x1b([=>])|\x1bc|\x1b\[!p")
-# The modes that are on when a terminal starts.
+# The modes that are on in a new terminal.
 _ON_AT_FIRST = {7, 25}
-# The modes that a client sets when it attaches, and resets when it detaches.
+# The modes to set when a client attaches, and to reset when it detaches.
 _KEPT = frozenset({1, 7, 9, 25, 47, 1000, 1002, 1003, 1004, 1005, 1006, 1015, 1047, 1049, 2004})
 _SECOND_SCREEN = (1049, 1047, 47)
 
-# Queries, which a terminal answers as keyboard input. A replayed query would send an answer that
+# Queries that a terminal answers with keyboard input. A replayed query would produce an answer that
 # the program does not expect.
 _QUESTION = re.compile(
     rb"\x1b\[[>=?]?[0-9;]*[cnx]"  # device attributes, status and cursor position
@@ -44,7 +44,7 @@ class Modes:
     def __init__(self) -> None:
         self._changed: dict[int, bool] = {}
         self._keypad = False
-        self._rest = b""  # bytes that may be the start of an incomplete sequence
+        self._rest = b""  # bytes that may start an incomplete sequence
 
     @property
     def has_second_screen(self) -> bool:
@@ -73,7 +73,7 @@ class Modes:
         return b"".join(sequences) + (b"\x1b=" if self._keypad else b"")
 
     def left(self) -> bytes:
-        """Return the sequences that give a terminal back the modes it had before."""
+        """Return the sequences that restore a terminal's previous modes."""
         sequences = [
             b"\x1b[?%d%b" % (mode, b"l" if on else b"h")
             for mode, on in reversed(self._changed.items())
@@ -92,7 +92,7 @@ class Modes:
 
 
 def without_questions(data: bytes) -> bytes:
-    """Remove queries that a terminal would answer, so that the output can be shown again.
+    """Remove queries that a terminal would answer, so that the output can be replayed.
 
     >>> without_questions(b"hello\\x1b[6n\\x1b[1mworld\\x1b]11;?\\x07")
     b'hello\\x1b[1mworld'
@@ -101,10 +101,10 @@ def without_questions(data: bytes) -> bytes:
 
 
 def replay(kept: bytes, most: int) -> bytes:
-    """Return the end of a shell's output, which shows a new client roughly the current screen.
+    """Return the end of a shell's output, which roughly shows a new client the current screen.
 
-    The result starts at the beginning of a line, or where a program opened the alternate screen. It
-    first sets the modes that were on at that position.
+    The result starts at the beginning of a line or where a program opened the alternate screen. It
+    first sets the modes that were on at that point.
 
     >>> replay(b"one\\ntwo\\nthree", 7)
     b'\\x1b[mthree'
@@ -128,7 +128,7 @@ def replay(kept: bytes, most: int) -> bytes:
 
 
 def plain_text(data: bytes) -> str:
-    """Return terminal output as plain text, without colours and cursor movements.
+    """Return terminal output as plain text, without colours or cursor movements.
 
     >>> plain_text(b"\\x1b[1;32mok\\x1b[0m\\x1b]0;title\\x07 done\\r\\n")
     'ok done\\n'

@@ -12,9 +12,9 @@ from windlass.model.text.quantities import parse_duration
 
 
 def parse_time(value: Any, now: float | None = None) -> float:
-    """Parse a number, a date, or a time ago such as `"2h"` into seconds since the epoch.
+    """Parse a number, a date or an age such as `"2h"` into seconds since the epoch.
 
-    A date or time without a UTC offset is in this machine's time zone.
+    A date or time without a UTC offset is taken to be in this machine's time zone.
 
     >>> parse_time("2026-11-16T10:30:00+00:00"), parse_time("2h", now=10_000.0)
     (1794825000.0, 2800.0)
@@ -56,8 +56,8 @@ def to_datetime(seconds: float | None) -> datetime | None:
     >>> str(to_datetime(1794825000.5))
     '2026-11-16 10:30:00.500000+00:00'
 
-    Fractions of a microsecond are cut off, so the datetime is never later than the given time. For
-    example, `created_after=trial.created` includes the trial itself.
+    Fractions of a microsecond are cut off, so that the datetime is never later than the given time.
+    This way, `created_after=trial.created`, for example, includes the trial itself.
     """
     if seconds is None:
         return None

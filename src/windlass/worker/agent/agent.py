@@ -1,6 +1,6 @@
-"""The agent, which runs an attempt on a machine without a server.
+"""The agent's main program, which runs an attempt on a machine without a server.
 
-The agent exits with the exit code of the program.
+The agent exits with the user program's exit code.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ _STOP_RETRIES = 2.0  # seconds to retry writing the grace period on a full disk
 
 
 def main() -> None:
-    """Run the attempt that environment variables identify, and exit with its exit code."""
+    """Run the attempt given by environment variables, and exit with its exit code."""
     sys.exit(Agent(os.environ).run())
 
 
 class Agent:
-    """Runs one attempt on a machine that has no server.
+    """Runs one attempt on a machine without a server.
 
-    The main thread handles signals and the end of the supervisor, and never waits for the server.
-    Other threads communicate with the server.
+    The main thread handles signals and the supervisor's end, and never waits for the server. Other
+    threads communicate with the server.
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         path = environ.get("WINDLASS_AGENT_CONFIG", CONFIG)
-        # Kubernetes mounts the files of a Secret as links.
+        # Kubernetes mounts a Secret's files as links.
         config = retried(lambda: read_json(path, follow_links=True))
         if config is None:
             sys.exit("windlass: no address of the server is set")
@@ -63,14 +63,14 @@ class Agent:
         self._base = f"/api/v1/agents/{config['uid']}/{'/'.join(which)}"
         self._signals = SignalPipe()
         self._channel = _open_channel(config)
-        self._give_up: float | None = None  # the time at which Kubernetes kills this process
+        self._give_up: float | None = None  # when Kubernetes kills this process
         self._stopping = threading.Lock()
         self._supervisor: subprocess.Popen[bytes] | None = None
         self._dir = ""
         self._error = ""
 
     def run(self) -> int:
-        """Run the attempt, upload all its data, and return the exit code of the program."""
+        """Run the attempt, upload all its data, and return the program's exit code."""
         if not self._wait_for(_BackgroundTask(self._download), is_patient=False):
             return STOPPED
         if self._error:
@@ -102,8 +102,8 @@ class Agent:
     def _wait_for(self, task: _BackgroundTask, *, is_patient: bool) -> bool:
         """Wait for a background task. Return False if a stop signal comes first.
 
-        If `is_patient` is true, a stop signal does not end the wait until shortly before Kubernetes
-        kills this process.
+        If `is_patient`, a stop signal does not end the wait until shortly before Kubernetes kills
+        this process.
         """
         poll = select.poll()
         for fd in (task.fileno(), self._signals.fileno()):
@@ -117,7 +117,7 @@ class Agent:
         return True
 
     def _open_notification_socket(self) -> socket.socket:
-        """Open the socket on which the supervisor and the program report that they wrote a file."""
+        """Open the socket on which the supervisor and the program report written files."""
         notifications = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         path = os.path.join(self._home, "nudge.sock")
         retried(lambda: _unlink(path))
@@ -133,12 +133,12 @@ class Agent:
         self._supervisor = subprocess.Popen(argv, env=own)
 
     def _forward_until_end(self, notifications: socket.socket, uploader: Uploader) -> None:
-        """Pass nudges to the uploader, and stop signals to the supervisor, until it ends."""
+        """Forward nudges to the uploader and stop signals to the supervisor until it ends."""
         poll = select.poll()
         for fd in (notifications.fileno(), self._signals.fileno()):
             poll.register(fd, select.POLLIN)
         while not self._has_ended():
-            poll.poll()  # a signal also reports the end of the supervisor
+            poll.poll()  # a signal also announces the supervisor's end
             if self._receive_signals():
                 self._stop(max(0.0, self._grace - _HAND_OVER))
             for message in _receive_all(notifications):
@@ -148,7 +148,7 @@ class Agent:
         return self._supervisor is None or self._supervisor.poll() is not None
 
     def _receive_signals(self) -> bool:
-        """Return whether Kubernetes stops this agent, for example because its pod is deleted."""
+        """Return whether Kubernetes is stopping this agent, for example by deleting its pod."""
         if signal.SIGTERM not in self._signals.drain():
             return False
         if self._give_up is None:
@@ -158,8 +158,7 @@ class Agent:
     def _stop(self, grace: float) -> None:
         """Tell the supervisor to stop the program.
 
-        If a full disk prevents writing the grace period, stop the supervisor without a grace
-        period.
+        If a full disk prevents writing the grace period, stop the supervisor without one.
         """
         with self._stopping:
             try:
@@ -174,7 +173,7 @@ class Agent:
                 self._supervisor.terminate()
 
     def _complete_exit_record(self) -> None:
-        """Write an exit record if the supervisor was killed before it wrote the record."""
+        """Write an exit record if the supervisor was killed before it could write one."""
         path = os.path.join(self._dir, EXIT)
         if retried(lambda: exists(path)):
             return
@@ -205,7 +204,7 @@ def _open_channel(config: Mapping[str, Any]) -> Channel:
 
 
 class _BackgroundTask:
-    """A task in its own thread. The descriptor `fileno()` is readable when the task is done."""
+    """A task in its own thread. The descriptor `fileno()` becomes readable when it is done."""
 
     def __init__(self, do: Callable[[], None]) -> None:
         self._read, self._write = os.pipe()

@@ -1,4 +1,4 @@
-"""Downloads the launch file, the code and the data of an attempt from the server."""
+"""Downloads an attempt's launch file, code and data from the server."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ if TYPE_CHECKING:
 
     from windlass.worker.agent.http_channel import Channel
 
-_HEADER = 40  # bytes before each blob in a response: 32 for its digest, 8 for its length
-_AT_ONCE = 2000  # blobs in one request
-_TOGETHER = 32 << 20  # bytes of blobs in one request
+_HEADER = 40  # bytes before each blob in a response: 32 for the digest, 8 for the length
+_AT_ONCE = 2000  # blobs per request
+_TOGETHER = 32 << 20  # bytes of blobs per request
 _PIP = 300.0  # seconds that pip may take
-_LARGE = 8 << 20  # bytes; a larger blob has its own request
+_LARGE = 8 << 20  # bytes; a larger blob gets its own request
 _LONGEST, _MOST_PACKAGES = 200, 5000  # characters and lines of the reported facts
-_OWN = "WINDLASS_AGENT_"  # prefix of the agent's variables, which are hidden from trials
+_OWN = "WINDLASS_AGENT_"  # prefix of the agent's own variables, which are hidden from trials
 
 
 class AttemptDownload:
-    """Downloads the files of one attempt to this machine."""
+    """Downloads one attempt's files to this machine."""
 
     def __init__(self, channel: Channel, base: str, home: str) -> None:
         self._channel = channel
         self._base = base
         self._home = home
-        self._package = ""  # the folder of the package, once it is downloaded
+        self._package = ""  # the package's folder, once downloaded
 
     def download(self) -> str:
-        """Download everything. Return the directory of the attempt, which contains its launch file.
+        """Download everything and return the attempt's directory, which contains its launch file.
 
-        After a temporary error of the disk, the download continues.
+        After a temporary disk error, the download continues.
         """
         return retried(self._download)
 
@@ -69,13 +69,13 @@ class AttemptDownload:
         return attempt_dir
 
     def _write_private(self, launch: dict[str, Any], private: dict[str, Any]) -> None:
-        """Store the environment of this machine, which comes from its image and its cluster."""
+        """Store this machine's environment, which comes from its image and its cluster."""
         own = {name: text for name, text in os.environ.items() if not name.startswith(_OWN)}
         content = json.dumps({**private, "environ": own}).encode()
         write_bytes(launch["private"], content)
 
     def _adapt(self, launch: dict[str, Any], private: dict[str, Any], wanted: str) -> None:
-        """Replace the paths and settings in the launch file that differ on this machine."""
+        """Replace paths and settings in the launch file that are different on this machine."""
         launch["python"] = sys.executable
         launch["env"][AWAY] = "1"
         launch["env"]["WINDLASS_CLOUDPICKLE"] = os.path.join(self._home, "code")
@@ -100,9 +100,9 @@ class AttemptDownload:
                     launch["environment"]["target"] = os.path.join(cache, "envs", name)
 
     def _find_uv(self, variables: Mapping[str, str]) -> str | None:
-        """Find uv beside the interpreter or on the PATH. If it is missing, install it with pip.
+        """Find uv next to the interpreter or on the PATH. If it is missing, install it with pip.
 
-        pip uses the package index from the job's variables for uv or for pip.
+        pip uses the package index that the job's variables set for uv or pip.
         """
         beside = shutil.which("uv", path=os.path.dirname(sys.executable))
         uv = shutil.which("uv") or beside
@@ -134,7 +134,7 @@ class AttemptDownload:
         paths.append((launch.get("environment") or {}).get("lock"))
         first = [os.path.basename(path) for path in paths if path]
         manifests = [os.path.basename(launch["tree"])] if launch.get("tree") else []
-        begin = checkpoint or launch.get("begin")  # until the attempt saves its own checkpoint
+        begin = checkpoint or launch.get("begin")  # until the attempt saves a checkpoint of its own
         if begin:
             first.append(begin["manifest"])
             manifests.append(begin["manifest"])
@@ -153,10 +153,7 @@ class AttemptDownload:
             note_shipped(folder, number)
 
     def _fetch(self, blobs: str, sizes: Mapping[str, int]) -> None:
-        """Download blobs.
-
-        Many small blobs share a request, and each large blob has its own request.
-        """
+        """Download blobs. Many small blobs share a request, and each large blob gets its own."""
         wanted = {
             digest: size
             for digest, size in sizes.items()
@@ -211,7 +208,7 @@ def _batches(sizes: Mapping[str, int]) -> Iterator[list[str]]:
 
 
 def _unpack(pack: bytes, names: dict[str, str]) -> Iterator[tuple[str, memoryview]]:
-    """Yield the blobs of a combined response, each with the name under which it was requested."""
+    """Yield the blobs in a combined response, each with the name under which it was requested."""
     view, at = memoryview(pack), 0
     while at < len(view):
         name = bytes(view[at : at + 32]).hex()
@@ -224,7 +221,7 @@ def _unpack(pack: bytes, names: dict[str, str]) -> Iterator[tuple[str, memoryvie
 def _check(digest: str, data: memoryview) -> None:
     """Raise an error if data does not match its digest.
 
-    Skip the check if this interpreter cannot compute the digest.
+    Skip the check if this interpreter cannot compute this kind of digest.
     """
     try:
         is_right = kind_of(digest).digest_of(data) == digest

@@ -1,9 +1,9 @@
-"""The HTTP channel between agent and server. Either side may open its connections.
+"""The HTTP channel between agent and server, whose connections either side may open.
 
 If the agent cannot reach the server, the server connects to the agent's port and identifies itself.
-From then on, the agent uses this connection as if it had opened the connection itself.
+The agent then uses this connection as if it had opened it.
 
-Each request may be repeated and takes effect only once. A broken connection or an unavailable
+Every request may be repeated, but takes effect only once. A broken connection or an unavailable
 server therefore only delays the agent.
 """
 
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
 GREETING = b"WINDLASS-TUNNEL/1 "  # the token and a line break follow
 _LONGEST_GREETING = 512
 _DIAL = 5.0  # seconds to connect to the server
-_ANSWER = 60.0  # seconds without data until a connection is closed
-_SETTLED = 600.0  # the same after a large file, which the server first writes to its disk
+_ANSWER = 60.0  # seconds without data before a connection is closed
+_SETTLED = 600.0  # the same after a large file, which the server first writes to disk
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 _PIECE = 1 << 20
 _MOST_IDLE = 16  # idle connections to keep
-_LARGE = 8 << 20  # bytes; before a larger upload, the agent asks whether the server has space
+_LARGE = 8 << 20  # bytes; before a larger upload, ask whether the server has space
 _FULL = 507
-_READ_RETRIES = 10.0  # seconds for which a failed read of a file is retried
-# Retry after these statuses. A server that does not know our token may not be the right server.
+_READ_RETRIES = 10.0  # seconds for which a failed read is retried
+# Statuses to retry. A server that does not know our token may be the wrong server.
 _AGAIN = frozenset({401, 403, 408, 425, 429, 500, 502, 503, 504})
 
 
 class Refused(Exception):
-    """The server refused the request, and a retry would not help."""
+    """Raised if the server rejected the request and retrying would not help."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
@@ -53,26 +53,26 @@ class Refused(Exception):
 
 
 class GivenUp(Exception):
-    """The deadline of a request is over, or the channel was closed."""
+    """Raised if a request's deadline has passed or the channel was closed."""
 
 
 class NoRoom(Exception):
-    """The server's disk currently has no space for a file."""
+    """Raised if the server's disk currently has no space for a file."""
 
 
 class Changed(Exception):
-    """The file to upload was changed or deleted."""
+    """Raised if the file to upload has changed or been deleted."""
 
 
 class NotWritten(OSError):
-    """A response arrived, but it could not be written to the target file."""
+    """Raised if a response arrived but could not be written to the target file."""
 
 
 class Channel:
-    """Sends requests to the server. All methods may be called from any thread."""
+    """Sends requests to the server. All methods are thread-safe."""
 
     def __init__(self, urls: Sequence[str], token: str, port: int | None) -> None:
-        """Raises `OSError` if the port is in use and no URL of the server is known."""
+        """Raise `OSError` if the port is in use and no server URL is known."""
         self._urls = list(urls)
         self._token = token
         self._idle: queue.SimpleQueue[http.client.HTTPConnection] = queue.SimpleQueue()
@@ -93,18 +93,18 @@ class Channel:
         ask_first: str = "",
         is_done: Callable[[], bool] | None = None,
     ) -> bytes:
-        """Send a request, retry it until it succeeds, and return the response.
+        """Send a request, retrying until it succeeds, and return the response.
 
-        `Refused` is raised if a retry would not help. `Changed` is raised if the file to upload
+        `Refused` is raised if retrying would not help, and `Changed` if the file to upload has
         changed. `NoRoom` is raised if the server's disk is full and `waits_for_room` is false.
-        `GivenUp` is raised after `deadline`, a time of `time.monotonic`, and when the channel is
+        `GivenUp` is raised after `deadline`, a `time.monotonic` time, or when the channel is
         closed.
 
         The path `ask_first` is requested before each attempt, because a response that arrives
         during the upload of a large body may be lost. `is_done` is called before each retry. It
-        returns True if the server has executed the request and only the response was lost. With
-        `into`, a response of any size is written to the file of that path, and `NotWritten` is
-        raised if that fails.
+        returns True if the server already executed the request and only the response was lost. With
+        `into`, a response of any size is written to that file, and `NotWritten` is raised if this
+        fails.
         """
         pause = _FIRST_PAUSE
         while True:
@@ -115,7 +115,7 @@ class Channel:
                 connection = self._connection(deadline)
                 return self._exchange(connection, method, path, body, into)
             except NotWritten:
-                raise  # a retry would not fix a local error
+                raise  # retrying would not fix a local error
             except (OSError, http.client.HTTPException, NoRoom) as error:
                 if isinstance(error, NoRoom) and not waits_for_room:
                     raise
@@ -136,8 +136,8 @@ class Channel:
     ) -> None:
         """Upload a file.
 
-        Raises `NoRoom` if the server's disk is full, and `Refused` if the server refuses the file
-        for good.
+        Raise `NoRoom` if the server's disk is full, and `Refused` if the server permanently rejects
+        the file.
         """
         room = f"{base}/room?size={body.size}" if body.size > _LARGE else ""
         self.ask(
@@ -153,13 +153,13 @@ class Channel:
     def ask_json(
         self, method: str, path: str, value: object = None, *, deadline: float | None = None
     ) -> dict[str, Any]:
-        """Send a request with a JSON body, and return the JSON response."""
+        """Send a request with a JSON body and return the JSON response."""
         body = None if value is None else json.dumps(value).encode()
         answer = json.loads(self.ask(method, path, body, deadline=deadline) or b"{}")
         return answer if isinstance(answer, dict) else {}
 
     def close(self) -> None:
-        """Abort waiting requests and send no more."""
+        """Abort waiting requests and send no new ones."""
         self._is_closed.set()
         if self._listener is not None:
             self._listener.close()
@@ -211,7 +211,7 @@ class Channel:
         raise _refusal(response.status, answer)
 
     def _connection(self, deadline: float | None) -> http.client.HTTPConnection:
-        """Return an idle connection or a new connection, whichever is available first."""
+        """Return an idle or a new connection, whichever is available first."""
         try:
             return self._idle.get_nowait()
         except queue.Empty:
@@ -220,7 +220,7 @@ class Channel:
             try:
                 return self._dial(url)
             except (OSError, ValueError, http.client.HTTPException):
-                continue  # this URL is not valid, or nothing responds there
+                continue  # the URL is invalid, or nothing responds there
         if self._listener is None:
             raise ConnectionError("the server cannot be reached")
         wait = _LONGEST_PAUSE if deadline is None else deadline - time.monotonic()
@@ -244,11 +244,10 @@ class Channel:
     def _listen(self, port: int) -> None:
         """Listen for connections from the server.
 
-        If that fails, the channel only uses the known URLs of the server.
+        If listening fails, the channel uses only the known server URLs.
         """
         try:
-            # The loopback address is enough, because the tunnel from the server ends on this
-            # machine.
+            # The loopback address suffices, because the server's tunnel ends on this machine.
             self._listener = socket.create_server(("127.0.0.1", port), backlog=_MOST_IDLE)
         except OSError:
             if not self._urls:
@@ -266,7 +265,7 @@ class Channel:
             threading.Thread(target=self._receive_greeting, args=(sock,), daemon=True).start()
 
     def _receive_greeting(self, sock: socket.socket) -> None:
-        """Use an incoming connection if it starts with the token of the server."""
+        """Use an incoming connection if it starts with the server's token."""
         try:
             sock.settimeout(_DIAL)
             line = _read_line(sock)
@@ -280,14 +279,14 @@ class Channel:
         # On the server's side, the tunnel ends at the server's loopback address.
         connection = http.client.HTTPConnection("127.0.0.1")
         connection.sock = sock
-        connection.auto_open = 0  # the agent cannot reopen a connection that the server made
+        connection.auto_open = 0  # the agent cannot reopen a connection from the server
         self._idle.put(connection)
 
 
 class FileBody:
-    """A request body with the current content of a file.
+    """A request body with a file's current content.
 
-    Bytes that are appended later are not sent.
+    Bytes appended later are not sent.
     """
 
     def __init__(self, path: str) -> None:
@@ -296,7 +295,7 @@ class FileBody:
 
 
 def patience(body: bytes | FileBody | None) -> float:
-    """Return the seconds that the response to a request may take.
+    """Return how many seconds the response to a request may take.
 
     >>> patience(b"a few lines")
     60.0
@@ -306,7 +305,7 @@ def patience(body: bytes | FileBody | None) -> float:
 
 
 class _Cut:
-    """Reads the first `size` bytes of a file in pieces. Raises `Changed` if bytes are missing."""
+    """Reads the first `size` bytes of a file in pieces. Raises `Changed` if it is shorter."""
 
     def __init__(self, file: Any, size: int) -> None:
         self._file = file
@@ -328,7 +327,7 @@ class _Cut:
 
 def _opened(path: str) -> Any:
     try:
-        # Without a buffer, a failed read can be repeated at the same position.
+        # Without a buffer, a failed read can be retried at the same position.
         return retried(lambda: open(path, "rb", buffering=0), _READ_RETRIES)
     except OSError as error:
         raise Changed(str(error)) from None
@@ -351,7 +350,7 @@ def _write_out(response: http.client.HTTPResponse, path: str) -> None:
 
 @contextlib.contextmanager
 def _as_local_error(path: str) -> Iterator[None]:
-    """Raise `NotWritten` for an error of a local file, to tell it from a connection error."""
+    """Raise `NotWritten` for a local file's error, to tell it apart from a connection error."""
     try:
         yield
     except OSError as error:

@@ -1,6 +1,6 @@
 """Receives the server's orders to stop an attempt or to ask its program to end.
 
-The agent sends long-polling requests. The server responds when an order changes.
+The agent uses long polling. The server responds when an order changes.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
     from windlass.worker.agent.http_channel import Channel
 
-_AGAIN = 1.0  # seconds until an order is requested again if it could not be written
+_AGAIN = 1.0  # seconds before an order that could not be written is requested again
 
 
 class Orders:
-    """Receives orders in its own thread, and writes them to files that the program reads."""
+    """Receives orders in its own thread and writes them to files that the program reads."""
 
     def __init__(
         self, channel: Channel, base: str, attempt_dir: str, on_stop: Callable[[float], None]
@@ -35,7 +35,7 @@ class Orders:
         self._on_stop = on_stop
         self._seen = ""
         self._last_message = ""
-        self.is_dismissed = False  # True if the server needs no more data of this attempt
+        self.is_dismissed = False  # True if the server needs no more data from this attempt
         threading.Thread(target=self._listen, name="windlass-orders", daemon=True).start()
 
     def _listen(self) -> None:
@@ -45,7 +45,7 @@ class Orders:
         except GivenUp:
             return
         except Refused:
-            # The trial was deleted, or a newer attempt has replaced this attempt.
+            # The trial was deleted, or a newer attempt has replaced this one.
             self.is_dismissed = True
             self._on_stop(0.0)
 
@@ -54,7 +54,7 @@ class Orders:
             path = f"{self._base}/orders?seen={self._seen}"
             self._execute(self._channel.ask_json("GET", path))
         except (OSError, ValueError) as error:
-            # The disk is full or the response is not valid. Continue, because the next order may be
+            # The disk is full or the response is invalid. Continue, because the next order may be
             # to stop.
             self._log(f"an order could not be executed yet: {error}")
             self._channel.rest(_AGAIN)
@@ -65,11 +65,11 @@ class Orders:
             self._on_stop(float(stop.get("grace", 0.0)))
         if orders.get("should_stop"):
             write_json(os.path.join(self._trial, "should_stop"), orders["should_stop"])
-        # set last, so that the server repeats an order that failed here
+        # set last, so that the server resends an order that failed here
         self._seen = str(orders.get("seen", ""))
 
     def _log(self, message: str) -> None:
-        """Log a message, unless the previous message was the same."""
+        """Log a message unless it equals the previous one."""
         if message != self._last_message:
             self._last_message = message
             sys.stderr.write(f"windlass: {message}\n")

@@ -1,7 +1,7 @@
-"""Unpacks a zip file, and retries after temporary errors of the disk.
+"""Unpacks a zip file, retrying after temporary disk errors.
 
-The program `worker.zip` starts with this source and unpacks itself with it, so this module must not
-import anything from Windlass.
+The program `worker.zip` starts with this module's source, which it uses to unpack itself. The
+module must therefore not import anything from Windlass.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _PAUSE = 0.05  # seconds between retries
 
 
 def unpack_zip(archive: bytes, folder: str) -> None:
-    """Write the files of an archive below a folder. Some of them may already exist."""
+    """Write an archive's files below a folder, where some of them may already exist."""
     with zipfile.ZipFile(io.BytesIO(archive)) as packed:
         for name in packed.namelist():
             _write(os.path.join(folder, name), packed.read(name))

@@ -1,8 +1,8 @@
 """Uploads checkpoints and output files to the server.
 
-The server has a checkpoint as soon as it has the checkpoint's record. The agent therefore uploads
-the missing files first and the record last. The disk of a pod is small. The agent keeps only the
-newest checkpoint, because the program may read it, and deletes what the server has.
+A checkpoint exists on the server as soon as its record does. The agent therefore uploads the
+missing files first and the record last. Because a pod's disk is small, the agent deletes what the
+server has, except for the newest checkpoint, which the program may still read.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from windlass.worker.agent.http_channel import Channel
 
-_SHIPPED = ".shipped"  # a file beside the checkpoints with the highest uploaded number
-_AT_ONCE = 1000  # digests in one request
+_SHIPPED = ".shipped"  # a file next to the checkpoints with the highest uploaded number
+_AT_ONCE = 1000  # digests per request
 
 
 def note_shipped(folder: str, number: int) -> None:
@@ -38,7 +38,7 @@ def note_shipped(folder: str, number: int) -> None:
 
 
 class CheckpointUploads:
-    """Uploads the checkpoints and output files of an attempt."""
+    """Uploads an attempt's checkpoints and output files."""
 
     def __init__(self, channel: Channel, base: str, launch: dict[str, Any]) -> None:
         self._channel = channel
@@ -52,7 +52,7 @@ class CheckpointUploads:
         self._done_with: set[str] = set()  # uploaded blobs that may be deleted here
 
     def ship_checkpoints(self, deadline: float | None = None) -> None:
-        """Upload the checkpoints that the server does not have, oldest first."""
+        """Upload the checkpoints that the server lacks, oldest first."""
         for number, record in reversed(checkpoint_records.records(self._folder)):
             if number <= self._upto or number == 0 or "manifest" not in record:
                 continue
@@ -68,7 +68,7 @@ class CheckpointUploads:
             self.forget_shipped(before=number)
 
     def ship_parts(self, deadline: float | None = None) -> None:
-        """Upload the parts of sharded checkpoints that were saved on this machine."""
+        """Upload the parts of sharded checkpoints that this machine saved."""
         for path, part in shards.left(self._folder):
             try:
                 self._ship_blobs(part["manifest"], deadline)
@@ -77,7 +77,7 @@ class CheckpointUploads:
                 _refused(f"the part of the checkpoint of step {part.get('step')}", error)
             self._done_with.update(self._list_blobs(part))
             with checkpoint_records.locked(self._folder):
-                if (read_json(path) or {}).get("uid") == part["uid"]:  # else saved again
+                if (read_json(path) or {}).get("uid") == part["uid"]:  # else it was saved again
                     remove_if_there(path)
         self.forget_shipped()
 
@@ -92,7 +92,7 @@ class CheckpointUploads:
                 self._ship_blob(digest, deadline)
 
     def _ship_blob(self, digest: str, deadline: float | None) -> None:
-        """Upload a blob. If only the response was lost, the blob is not sent again."""
+        """Upload a blob. It is not resent if only the response was lost."""
         body = FileBody(path_in_store(self._blobs, digest))
         self._channel.send(
             self._base,
@@ -109,7 +109,7 @@ class CheckpointUploads:
         return list(missing)
 
     def forget_shipped(self, before: int = 0) -> None:
-        """Delete uploaded checkpoints below number `before`, and blobs that nothing needs now."""
+        """Delete uploaded checkpoints below number `before`, and blobs no longer needed."""
         import fcntl
 
         from windlass.worker.blobs.writer import LOCK
@@ -119,7 +119,7 @@ class CheckpointUploads:
         fd = os.open(os.path.join(self._blobs, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             try:
-                # A concurrent save may use existing blobs again. In that case, delete them later.
+                # A concurrent save may be reusing existing blobs. In that case, delete them later.
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 return
@@ -135,7 +135,7 @@ class CheckpointUploads:
             os.close(fd)
 
     def _needed(self) -> set[str]:
-        """Return the blobs of local checkpoints and of parts that are not uploaded yet."""
+        """Return the blobs of local checkpoints and of parts that are yet to be uploaded."""
         kept = [record for _, record in checkpoint_records.records(self._folder)]
         kept += [part for _, part in shards.left(self._folder)]
         return {
@@ -165,9 +165,9 @@ class CheckpointUploads:
 
 
 def _refused(what: str, error: Refused) -> None:
-    """Log that the server refuses an upload for good. The other uploads continue.
+    """Log that the server permanently rejects an upload. Other uploads continue.
 
-    If the server only lacks blobs, raise the error, so that the upload is repeated.
+    If the server only lacks blobs, raise the error, so that the upload is retried.
     """
     if error.code == "missing_blobs":
         raise error

@@ -1,8 +1,8 @@
-"""Uploads the growing files of an attempt, such as the log, to the server.
+"""Uploads an attempt's growing files, such as the log, to the server.
 
-One request contains parts of several files. The server responds with the size that it has of each
-file, and the next request continues there. The agent thus never sends stored bytes twice, and
-repeats bytes that the server lost.
+Each request contains parts of several files. The server responds with the number of bytes that it
+has of each file, and the next request continues from there. The agent therefore never resends
+stored bytes, but does resend bytes that the server lost.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ LOG, STATE, EXIT = "log", "state.json", "exit.json"
 # used if the supervisor wrote no exit record
 LOST = {"reason": "Lost", "message": "its supervisor died"}
 _LEFT_BEHIND = ("result.json", "result.pkl", "error.json", "error.pkl")
-_MOST = 4 << 20  # bytes of one shipment
+_MOST = 4 << 20  # bytes per request
 
 
 class FileUploads:
-    """Uploads the files of an attempt, and tracks how much of each file the server has."""
+    """Uploads an attempt's files and tracks how much of each file the server has."""
 
     def __init__(self, channel: Channel, base: str, attempt_dir: str) -> None:
         self._channel = channel
@@ -34,7 +34,7 @@ class FileUploads:
         self._dir = attempt_dir
         self._taken: dict[str, int] = {}  # the number of bytes that the server has, by file name
         self._state: bytes = b""
-        self.trouble = ""  # the reason why uploads are incomplete, shown to the user
+        self.trouble = ""  # why uploads are incomplete, shown to the user
 
     def ship(self, deadline: float | None = None) -> None:
         """Upload all data that exists at this moment."""
@@ -42,7 +42,7 @@ class FileUploads:
             pass
 
     def ship_last(self, deadline: float | None = None) -> None:
-        """Upload all remaining data. Only the exit record is left for `ship_end`."""
+        """Upload all remaining data except the exit record, which `ship_end` uploads."""
         self.ship(deadline)
         for name in _LEFT_BEHIND:
             path = self._path(name)
@@ -50,7 +50,7 @@ class FileUploads:
                 self._ship_whole(name, path, deadline)
 
     def ship_end(self, deadline: float | None = None, *, is_taken_away: bool = False) -> None:
-        """Upload the exit record. The server accepts nothing after the exit record."""
+        """Upload the exit record, after which the server accepts nothing more."""
         record = {**(read_json(self._path(EXIT)) or LOST), "taken_away": is_taken_away}
         self._channel.ask_json("POST", f"{self._base}/end", record, deadline=deadline)
 
@@ -58,8 +58,7 @@ class FileUploads:
         """Send one request with file parts. Return whether more data remains."""
         parts: list[tuple[str, int, bytes]] = []
         left = _MOST
-        # Programs write metric names before the values that use them. Upload them in the same
-        # order.
+        # Programs write metric names before the values that use them, so upload them in that order.
         until = {name: self._size(name) for name in (METRICS, LOG)}
         until[NAMES] = self._size(NAMES)
         for name in (NAMES, METRICS, LOG):
@@ -109,7 +108,7 @@ class FileUploads:
 
 
 def _with_message(state: bytes, message: str) -> bytes:
-    """Replace the message in a supervisor's state file by a more important message.
+    """Replace the message in a supervisor's state file with a more important one.
 
     >>> _with_message(b'{"stage": "running", "message": ""}', "the disk is full")
     b'{"stage": "running", "message": "the disk is full"}'

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from windlass.worker.agent.http_channel import Channel
 
-_GATHER = 0.02  # seconds to collect data, so that many lines become one request
+_GATHER = 0.02  # seconds to collect data, so that many lines share one request
 _OUTPUTS_EVERY = 10.0  # seconds between two scans of the output folder
-_FULL = 5.0  # seconds until the next try if the server's disk is full
-_AGAIN = 1.0  # seconds until the exit record is sent again after an unexpected error
+_FULL = 5.0  # seconds before the next try if the server's disk is full
+_AGAIN = 1.0  # seconds before the exit record is resent after an unexpected error
 
 
 class Uploader:
@@ -39,14 +39,14 @@ class Uploader:
         self._has_news = threading.Event()
         self._has_saved = False
         self._reported: set[str] = set()
-        # the time before which no files are uploaded because the server's disk is full
+        # upload no files before this time, because the server's disk is full
         self._full_until = 0.0
         self._is_ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="windlass-uploader", daemon=True)
         self._thread.start()
 
     def notify(self, message: bytes) -> None:
-        """Handle a notification that the supervisor or the program wrote a file."""
+        """Handle a notification that the supervisor or the program has written a file."""
         try:
             self._has_saved |= json.loads(message).get("about") == CHECKPOINT
         except (ValueError, AttributeError):
@@ -54,9 +54,9 @@ class Uploader:
         self._has_news.set()
 
     def finish(self, *, is_taken_away: bool = False) -> None:
-        """Upload all remaining data, and then the exit record, however long that takes.
+        """Upload all remaining data and then the exit record, however long this takes.
 
-        `is_taken_away` is true if Kubernetes stopped the agent, so that the program did not end by
+        `is_taken_away` is true if Kubernetes stopped the agent, rather than the program ending by
         itself.
         """
         self._is_ending.set()
@@ -64,8 +64,8 @@ class Uploader:
         self._thread.join()
         try:
             # Upload each part separately, so that the exit record is sent even if another part
-            # fails. The server accepts nothing after the exit record, so first wait while the
-            # server's disk is full.
+            # fails. The server accepts nothing after the exit record, so wait while the server's
+            # disk is full.
             self._ship_at_last(self._saved.ship_parts)
             self._ship_at_last(self._saved.ship_checkpoints)
             self._ship_at_last(self._saved.ship_outputs)
@@ -77,7 +77,7 @@ class Uploader:
             )
 
     def _ship_end(self, is_taken_away: bool) -> None:
-        """Send the exit record until the server accepts or refuses it."""
+        """Send the exit record until the server accepts or rejects it."""
         while True:
             try:
                 return self._shipping.ship_end(is_taken_away=is_taken_away)
@@ -93,7 +93,7 @@ class Uploader:
 
     def _ship_at_last(self, ship: Callable[[], None]) -> None:
         while not self._try(lambda: retried(ship)):
-            # this upload sends the reason for the wait to the server
+            # this tells the server why it has to wait
             self._try(self._shipping.ship)
             self._channel.rest(_FULL)
         self._shipping.trouble = ""
@@ -101,8 +101,8 @@ class Uploader:
     def _try(self, ship: Callable[[], None]) -> bool:
         """Run an upload. Return False if the server currently has no space.
 
-        Other errors do not stop other uploads. They are logged, unless the error may be temporary
-        and more uploads follow.
+        Other errors do not stop the remaining uploads. They are logged, unless they may be
+        temporary and more uploads follow.
         """
         try:
             ship()
@@ -118,7 +118,7 @@ class Uploader:
         return True
 
     def _log_once(self, message: str) -> None:
-        """Log a message, unless it was logged before."""
+        """Log a message unless it was logged before."""
         if message not in self._reported:
             self._reported.add(message)
             sys.stderr.write(f"windlass: {message}\n")
@@ -137,12 +137,12 @@ class Uploader:
                 if is_due:
                     next_outputs = time.monotonic() + _OUTPUTS_EVERY
         except GivenUp:
-            return  # `finish` uploads the rest
+            return  # `finish` uploads the remaining data
 
     def _offer_files(self, *, with_outputs: bool) -> None:
         offers: list[Callable[[], None]] = [self._saved.forget_shipped]
         if self._has_saved:
-            # reset before the scan, so that files saved later start a new scan
+            # reset before the scan, so that files saved later trigger a new scan
             self._has_saved = False
             offers = [self._saved.ship_parts, self._saved.ship_checkpoints]
         if with_outputs:

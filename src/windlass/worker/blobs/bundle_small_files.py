@@ -1,8 +1,8 @@
-"""Bundles many small files of a checkpoint into a few blobs.
+"""Bundles a checkpoint's many small files into a few blobs.
 
-Creating a file takes longer than writing a few bytes. A bundle is a normal blob, which is stored
-once and kept while a manifest names it. If a bundle of the previous checkpoint contains a file, the
-file is not stored again, unless the new checkpoint needs less than half of that bundle.
+Creating a file takes longer than writing a few bytes. A bundle is an ordinary blob, stored once and
+kept as long as a manifest names it. A file that is in one of the previous checkpoint's bundles is
+not stored again, unless the new checkpoint needs less than half of that bundle.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from windlass.worker.blobs.scan_files import ScannedFile
     from windlass.worker.blobs.writer import BlobWriter
 
-SMALL = 256 << 10  # bytes; a larger file has its own blob
-_CROWD = 32  # files; up to this number, each small file has its own blob
-_FULL = 8 << 20  # bytes; a reader of one file holds the whole bundle in memory
-_AT_A_TIME = 2  # bundles to hash and write while the next bundle is read
+SMALL = 256 << 10  # bytes; a larger file gets its own blob
+_CROWD = 32  # files; up to this number, each small file gets its own blob
+_FULL = 8 << 20  # bytes; to read one file, a reader holds the whole bundle in memory
+_AT_A_TIME = 2  # bundles being hashed and written while the next one is read
 
 
 class PreviousCheckpoint:
-    """The files and bundles of the previous checkpoint, which the new checkpoint may use again."""
+    """The previous checkpoint's files and bundles, which the new checkpoint may reuse."""
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self.single: dict[str, tuple[str, int]] = {}  # digest and size by path
@@ -38,9 +38,9 @@ class PreviousCheckpoint:
                 self.bundled[entry[3], entry[5]] = (entry[2], entry[4])
 
     def digest(self, file: ScannedFile) -> str | None:
-        """Return the digest that a file had in the previous checkpoint.
+        """Return a file's digest in the previous checkpoint.
 
-        Returns None if the file had no blob of its own or its size has changed.
+        Return None if the file had no blob of its own there, or if its size has changed.
         """
         digest, size = self.single.get(file.relative_path, ("", -1))
         return digest if size == file.seen.st_size else None
@@ -49,7 +49,7 @@ class PreviousCheckpoint:
 def keep_small(
     keeper: BlobWriter, files: list[ScannedFile], before: PreviousCheckpoint
 ) -> list[Entry]:
-    """Store small files, and return their manifest entries."""
+    """Store small files and return their manifest entries."""
     taking = _Taking(keeper, before, is_crowd=len(files) > _CROWD)
     for file in files:
         taking.take(file)
@@ -58,7 +58,7 @@ def keep_small(
 
 
 class _Bundle:
-    """The contents of several files, which are written as one blob."""
+    """The contents of several files, to be written as one blob."""
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []
@@ -73,7 +73,7 @@ class _Bundle:
 
 
 class _Taking:
-    """Stores the small files of one checkpoint in new bundles or finds them in old bundles."""
+    """Stores a checkpoint's small files in new bundles, or finds them in old ones."""
 
     def __init__(self, keeper: BlobWriter, before: PreviousCheckpoint, *, is_crowd: bool) -> None:
         self._keeper = keeper
@@ -81,7 +81,7 @@ class _Taking:
         self._is_crowd = is_crowd
         self._kind = keeper.kind
         self._entries: list[Entry] = []
-        # The files whose content is already in an old bundle, by bundle.
+        # Maps each old bundle to the files whose content it already contains.
         self._already_bundled: dict[str, list[tuple[ScannedFile, int, str]]] = {}
         self._bundle = _Bundle()
         self._placed: dict[tuple[int, str], tuple[_Bundle, int]] = {}  # contents of new bundles
@@ -100,7 +100,7 @@ class _Taking:
             self._take_new(file, data, digest)
 
     def take_from_dwindled(self) -> None:
-        """Store files again if their old bundle is deleted or mostly unused."""
+        """Store files again whose old bundle was deleted or is mostly unused."""
         for bundle, held in self._already_bundled.items():
             used = sum({offset: file.seen.st_size for file, offset, _ in held}.values())
             if 2 * used < self._keeper.size_of(bundle, missing=2 * used + 1):

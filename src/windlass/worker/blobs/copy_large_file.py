@@ -1,4 +1,4 @@
-"""Copies large files as fast as the disk allows. Reads, hashes and writes at the same time."""
+"""Copies large files as fast as the disk allows, by reading, hashing and writing in parallel."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
 
     from windlass.worker.blobs.digest import Kind
 
-_PIECE = 8 << 20  # bytes of one write; smaller writes would be slower
+_PIECE = 8 << 20  # bytes per write; smaller writes would be slower
 _AHEAD = 2  # pieces; one is read while the other is written
-_HASHED = 2 << 20  # bytes of one read if a file is only hashed
-_BLOCK = 4096  # direct I/O needs multiples of this size
+_HASHED = 2 << 20  # bytes per read if a file is only hashed
+_BLOCK = 4096  # direct I/O requires multiples of this size
 
 
 class FileCopy:
-    """Copies one large file with two threads. One reads and hashes, and the other writes.
+    """Copies one large file with two threads: one reads and hashes, the other writes.
 
-    The bytes that are hashed are exactly the bytes that are written, even if the file changes. A
-    blob therefore always matches its digest. Where possible, writes bypass the page cache (direct
-    I/O), which saves memory and avoids a long sync at the end.
+    Exactly the bytes that are hashed are written, even if the file changes meanwhile, so a blob
+    always matches its digest. Where possible, writes bypass the page cache (direct I/O), which
+    saves memory and avoids a long sync at the end.
     """
 
     def __init__(self, source: int, target: int, size: int, kind: Kind) -> None:
@@ -34,15 +34,15 @@ class FileCopy:
         self._size = size
         self._kind = kind
         self._is_direct = _set_direct(target, on=True)
-        self._has_failed = False  # set after a failed write to stop the reader
+        self._has_failed = False  # set after a failed write, to stop the reader
         self._read: SimpleQueue[tuple[mmap, int]] = SimpleQueue()
         self._free: SimpleQueue[mmap] = SimpleQueue()
         for _ in range(_AHEAD):
-            # memory that is aligned to pages, as direct I/O requires
+            # page-aligned memory, as direct I/O requires
             self._free.put(mmap(-1, _PIECE))
 
     def read(self) -> str | None:
-        """Read the whole file and return its digest. Return None if the length has changed."""
+        """Read the whole file and return its digest, or None if its length has changed."""
         hasher, done = self._kind.hasher(), 0
         piece = self._free.get()
         try:
@@ -65,7 +65,7 @@ class FileCopy:
                 return
             try:
                 self._write(memoryview(piece)[:length])
-            except BaseException:  # the reader gets the error before this thread ends
+            except BaseException:  # pass the error to the reader before this thread ends
                 self._has_failed = True
                 raise
             finally:
@@ -93,7 +93,7 @@ def hash_file(source: int, kind: Kind) -> str:
 
 
 def _set_direct(fd: int, *, on: bool) -> bool:
-    """Switch direct I/O on or off. Return whether that worked."""
+    """Switch direct I/O on or off. Return whether this worked."""
     import fcntl
 
     flag = getattr(os, "O_DIRECT", 0)

@@ -1,8 +1,8 @@
-"""Digests, which are the names of blobs, and the paths of blobs in the store.
+"""Digests, which serve as names of blobs, and the blobs' paths in the store.
 
-Code, results, manifests and uploads have the SHA-256 of their content as name. Files of checkpoints
-have the prefix `b3-` and the BLAKE3 hash, which is about five times as fast. If the interpreter
-that saves does not have the BLAKE3 package, it uses SHA-256 for them, too.
+Code, results, manifests and uploads are named by the SHA-256 of their content. Checkpoint files are
+named by their BLAKE3 hash, which is about five times as fast to compute, with the prefix `b3-`. If
+the saving interpreter lacks the BLAKE3 package, it uses SHA-256 for them, too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _HEX = frozenset("0123456789abcdef")
 
 
 class Kind:
-    """A hash algorithm and the prefix of its digests."""
+    """A hash algorithm, with the prefix of its digests."""
 
     __slots__ = ("_prefix", "hasher")
 
@@ -34,7 +34,7 @@ class Kind:
         return len(digest) - len(self._prefix) == 64 and digest.startswith(self._prefix)
 
     def digest(self, hasher: Any) -> str:
-        """Return the digest of all data that a hasher has got."""
+        """Return the digest of all data passed to a hasher."""
         return f"{self._prefix}{hasher.hexdigest()}"
 
     def digest_of(self, data: bytes | memoryview) -> str:
@@ -47,7 +47,7 @@ class Kind:
 
 
 def fastest_kind() -> Kind:
-    """Return the kind that is fastest for large contents and available in this interpreter."""
+    """Return the kind that is fastest for large content and available in this interpreter."""
     try:
         return _blake3()
     except ImportError:  # the package may be missing in the trial's environment
@@ -55,7 +55,7 @@ def fastest_kind() -> Kind:
 
 
 def kind_of(digest: str) -> Kind:
-    """Return the kind of a digest. Raise `ImportError` if its package is missing here.
+    """Return a digest's kind. Raise `ImportError` if the kind's package is missing here.
 
     >>> kind_of("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855").digest_of(b"")
     'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'
@@ -76,7 +76,7 @@ def is_digest(text: object) -> bool:
 
 
 def path_in_store(blobs: str, digest: str) -> str:
-    """Return the path of a blob in the store. The blobs are spread over 256 folders.
+    """Return a blob's path in the store, which spreads blobs over 256 folders.
 
     >>> path_in_store("/blobs", "b3-" + "ab" * 32)[:15]
     '/blobs/ab/b3-ab'

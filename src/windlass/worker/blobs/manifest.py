@@ -1,9 +1,9 @@
-"""The manifest of a checkpoint, which is a JSON blob with one entry per file.
+"""A checkpoint's manifest: a JSON blob with one entry per file.
 
-The entry `[path, mode, digest, size]` names the blob of a file. A small file may share a bundle
-with other files. Its entry `[path, mode, digest, size, offset, check]` contains the digest of the
-bundle, the offset of the file in the bundle, and the first part of the file's own digest. This part
-is shorter than a digest, so it cannot be mistaken for the name of a blob.
+The entry `[path, mode, digest, size]` names a file's blob. A small file may share a bundle with
+other files. Its entry `[path, mode, digest, size, offset, check]` contains the bundle's digest, the
+file's offset in the bundle, and the beginning of the file's own digest. This beginning is shorter
+than a digest, so it cannot be mistaken for a blob's name.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    # These imports are inside a condition, because Python 3.9 lacks some of these types.
+    # This is conditional because Python 3.9 lacks some of these types.
     Entry = tuple[str, str, str, int] | tuple[str, str, str, int, int, str]
 
 _CHECK = 32  # digits
 
 
 def encode(entries: Iterable[Entry]) -> bytes:
-    r"""Return a manifest as canonical bytes, equal to those that `packaging/manifest.py` writes.
+    r"""Return a manifest as canonical bytes, the same that `packaging/manifest.py` writes.
 
     >>> encode([("a", "f", "00", 3)])
     b'{"files":[["a","f","00",3]],"version":1}'
@@ -36,9 +36,9 @@ def encode(entries: Iterable[Entry]) -> bytes:
 
 
 def decode(manifest: bytes) -> list[Entry]:
-    """Parse the manifest of a checkpoint.
+    """Parse a checkpoint's manifest.
 
-    Raises `KeyError`, `TypeError` or `ValueError` if the data is not a valid manifest.
+    Raise `KeyError`, `TypeError` or `ValueError` if the manifest is invalid.
 
     >>> decode(encode([("a", "f", "00", 3)]))
     [('a', 'f', '00', 3)]
@@ -47,7 +47,7 @@ def decode(manifest: bytes) -> list[Entry]:
 
 
 def blobs_of(entries: Iterable[Entry]) -> dict[str, int]:
-    """Return the blobs that contain the files, and the minimal length of each blob.
+    """Return the blobs that contain the files, and each blob's minimal length.
 
     >>> blobs_of([("a", "f", "00", 3), ("b", "f", "11", 3, 40, "4d"), ("c", "d", "", 0)])
     {'00': 3, '11': 43}
@@ -61,7 +61,7 @@ def blobs_of(entries: Iterable[Entry]) -> dict[str, int]:
 
 
 def check_of(digest: str) -> str:
-    """Return the first part of a file's digest, which a manifest stores for a file in a bundle.
+    """Return the part of a file's digest that a manifest stores for a file in a bundle.
 
     >>> check_of("b3-" + "ab" * 32)
     'abababababababababababababababab'

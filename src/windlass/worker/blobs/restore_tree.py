@@ -1,7 +1,7 @@
-"""Restores the code of a trial to its work directory, and removes the code again.
+"""Restores a trial's code to its work directory and removes it afterwards.
 
-This module never writes through a link. It opens every directory without following links. Neither a
-manifest nor an earlier attempt can therefore cause a write outside of the work directory.
+This module never writes through a link, because it opens every directory without following links.
+Neither a manifest nor an earlier attempt can therefore cause a write outside of the work directory.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-# The modification time of all restored files, which identifies unchanged files.
+# The modification time of all restored files, which marks them as unchanged.
 RESTORED = 1_577_836_800 * 10**9
 _SMALL = 256 * 1024
-_LARGEST_IN_BUNDLE = 1 << 20  # bytes of a bundled file, which a reader holds in memory
-_FARTHEST_IN_BUNDLE = 1 << 30  # bytes; the largest offset of a file
+_LARGEST_IN_BUNDLE = 1 << 20  # bytes in a bundled file, which a reader holds in memory
+_FARTHEST_IN_BUNDLE = 1 << 30  # bytes; the largest offset of a file in a bundle
 _AT_ONCE = 1 << 30
 _FICLONE = 0x40049409  # of linux/fs.h
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -38,13 +38,13 @@ _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class RestoreError(Exception):
-    """The code cannot be restored. The message contains the reason."""
+    """Raised if code cannot be restored. The message contains the reason."""
 
 
 class Entry:
-    """One file or link of a tree. `content` is a digest or the target of a link.
+    """One file or link in a tree. `content` is a digest or the link's target.
 
-    If `check` is set, the digest names a bundle, which contains the file at `offset` (see
+    If `check` is set, the digest names a bundle that contains the file at `offset` (see
     `manifest.py`).
     """
 
@@ -62,7 +62,7 @@ class Entry:
 
 
 class Tree:
-    """A validated manifest. Its entries are grouped by directory, and parents come first."""
+    """A validated manifest, with entries grouped by directory. Parents come first."""
 
     def __init__(self, folders: dict[bytes, list[Entry]]) -> None:
         self.folders = folders
@@ -72,7 +72,7 @@ class Tree:
 
 
 def read_tree(manifest: bytes) -> Tree:
-    """Parse a manifest. Raise `RestoreError` if an entry could lead outside of the root.
+    """Parse a manifest. Raise `RestoreError` if an entry could lead outside the root.
 
     >>> tree = read_tree(b'{"files":[["src/a.py","f","%s",3]],"version":1}' % (b"0" * 64))
     >>> list(tree.folders)
@@ -116,10 +116,9 @@ def restore(
     *,
     stamped: bool = True,
 ) -> None:
-    """Write a tree into the work directory and replace existing files.
+    """Write a tree to the work directory, replacing existing files.
 
-    Files get a fixed modification time, which identifies unchanged files, unless `stamped` is
-    false.
+    Files get a fixed modification time, which marks them as unchanged, unless `stamped` is false.
     """
     make_folder(work)
     root = os.open(os.fsencode(work), _DIRECTORY)
@@ -140,7 +139,7 @@ def restore(
 
 
 def clean(tree: Tree, work: str) -> None:
-    """Remove a tree from the work directory. Keep files that were changed or added."""
+    """Remove a tree from the work directory, except files that were changed or added."""
     try:
         root = os.open(os.fsencode(work), _DIRECTORY)
     except OSError:
@@ -162,9 +161,10 @@ def clean(tree: Tree, work: str) -> None:
 
 
 def open_folder(root: int, folder: bytes, *, replacing: bool = True) -> int:
-    """Open a directory under `root` without following links. Create the directory if necessary.
+    """Open a directory under `root` without following links, creating it if necessary.
 
-    If another kind of file is in its place, the file is replaced, or the call raises `OSError`.
+    If another kind of file is in its place, replace that file if `replacing`, or else raise
+    `OSError`.
     """
     fd = os.dup(root)
     for name in folder.split(b"/") if folder else ():
@@ -183,7 +183,7 @@ def open_folder(root: int, folder: bytes, *, replacing: bool = True) -> int:
 
 
 class _Bundles:
-    """Reads files out of bundles. The last bundle stays open for the next file."""
+    """Reads files from bundles. The last bundle stays open for the next file."""
 
     def __init__(self, blobs: str) -> None:
         self._blobs = blobs
@@ -191,7 +191,7 @@ class _Bundles:
         self._fd = -1
 
     def copy(self, entry: Entry, target: int) -> None:
-        """Write the content of a file, and verify the content."""
+        """Write a file's content and verify it."""
         try:
             if entry.check:
                 self._copy_part(entry, target)
@@ -276,7 +276,7 @@ def _shown(entry: Entry) -> str:
 
 
 def _is_intact_part(entry: Entry, data: bytes) -> bool:
-    """Return whether these bytes of a bundle match the digest of a file."""
+    """Return whether this part of a bundle matches a file's digest."""
     try:
         return check_of(kind_of(entry.content).digest_of(data)) == entry.check
     except ImportError:  # the package may be missing in the trial's environment
@@ -291,7 +291,7 @@ def _copy_blob(source: int, target: int) -> None:
 
 
 def _copy_in_kernel(source: int, target: int) -> None:
-    """Copy as much as possible in the kernel, which may share blocks if the file system can."""
+    """Copy as much as possible in the kernel, which may share blocks on some file systems."""
     import fcntl
 
     try:
@@ -304,13 +304,13 @@ def _copy_in_kernel(source: int, target: int) -> None:
         while os.copy_file_range(source, target, _AT_ONCE):
             pass
     except (OSError, AttributeError):
-        pass  # the caller copies the rest
+        pass  # the caller copies the remaining bytes
 
 
 def _clean_folder(folder: int, entries: Iterable[Entry]) -> None:
     for entry in entries:
         _clean_entry(folder, entry)
-    # Delete the compiled bytecode of the sources as well.
+    # Delete the sources' compiled bytecode as well.
     if any(entry.name.endswith(b".py") for entry in entries):
         _remove(folder, b"__pycache__")
 
@@ -321,7 +321,7 @@ def _clean_entry(folder: int, entry: Entry) -> None:
         if _is_unchanged(folder, entry, status):
             os.unlink(entry.name, dir_fd=folder)
     except OSError:
-        pass  # the user's process removed the file
+        pass  # the user's process already removed it
 
 
 def _is_unchanged(folder: int, entry: Entry, status: os.stat_result) -> bool:
@@ -355,7 +355,7 @@ def _remove_folder(root: int, folder: bytes) -> None:
     try:
         os.rmdir(name, dir_fd=fd)
     except OSError:
-        pass  # the folder contains files of the user
+        pass  # the folder contains the user's files
     finally:
         os.close(fd)
 
@@ -391,7 +391,7 @@ def _split(path: str) -> tuple[bytes, bytes]:
 
 
 def _stays_inside(path: str, target: str) -> bool:
-    """Return whether a link points inside the tree, even if other entries of the tree are links."""
+    """Return whether a link points inside the tree, even if other entries in the tree are links."""
     target.encode("utf-8", "surrogateescape")  # ValueError for invalid names
     if not target or "\0" in target or target[0] == "/":
         return False

@@ -1,4 +1,4 @@
-"""Scans the files below a path that is saved, and detects changes during the save."""
+"""Scans the files below a path to be saved, and detects changes during the save."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_LONGEST_TICK = 0.05  # seconds; the times of files advance at least this often
+_LONGEST_TICK = 0.05  # seconds; file times advance at least this often
 
 
 def changed_while_saved(path: str) -> Exception:
-    """Return the error for a path that changed while it was saved."""
+    """Return the error for a path that changed while it was being saved."""
     return changed(
         f"{path} changed while it was being saved. Nothing was stored.",
         "Save it when no program writes to it, or save a copy.",
@@ -39,7 +39,7 @@ class ScannedFile:
 
     @property
     def mode(self) -> str:
-        """The mode in a manifest, such as `x` for an executable file."""
+        """The file's mode in a manifest, such as `x` for an executable file."""
         return "x" if self.seen.st_mode & stat.S_IXUSR else "f"
 
     @property
@@ -55,10 +55,10 @@ class ScannedFile:
 
 
 def gather(path: str, besides: str = "") -> list[ScannedFile]:
-    """Return the files and the empty folders at or below a path, sorted by relative path.
+    """Return the files and empty folders at or below a path, sorted by relative path.
 
-    Links are followed, and the targets are saved as files, because training may write to them
-    again. The result omits broken links, links to a parent folder, and the folder `besides`.
+    Links are followed, and their targets are saved as files, because training may write to them
+    again. Broken links, links to a parent folder, and the folder `besides` are left out.
 
     >>> import tempfile
     >>> folder = tempfile.mkdtemp()
@@ -81,7 +81,7 @@ def gather(path: str, besides: str = "") -> list[ScannedFile]:
 
 
 def is_as_it_was(path: str, before: list[ScannedFile], besides: str = "") -> bool:
-    """Return whether the same files exist and no file was changed."""
+    """Return whether the same files still exist and none of them has changed."""
     try:
         now = gather(path, besides)
     except OSError:
@@ -92,10 +92,10 @@ def is_as_it_was(path: str, before: list[ScannedFile], besides: str = "") -> boo
 
 
 def wait_for_the_clock(files: list[ScannedFile]) -> None:
-    """Wait until any further write to one of the files would change its time.
+    """Wait until any new write to one of the files would change its time.
 
-    File times advance in ticks of a few milliseconds, so two writes in one tick look like one
-    write. Only files that were just written need the wait.
+    File times advance in ticks of a few milliseconds, so two writes in one tick look like one. Only
+    files that were just written require waiting.
     """
     newest = max((file.seen.st_mtime_ns for file in files), default=0)
     give_up = time.monotonic() + _LONGEST_TICK

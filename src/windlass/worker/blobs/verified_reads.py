@@ -1,7 +1,7 @@
-"""Reads blobs, and verifies that their content matches their digest.
+"""Reads blobs and verifies that their content matches their digest.
 
-If the content of a blob does not match, the blob is renamed to `.damaged-<digest>` in the store.
-The blob then counts as missing, so the next client that has the content uploads it again.
+A blob that does not match is renamed to `.damaged-<digest>` in the store. It then counts as
+missing, so the next client that has the content uploads it again.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-DAMAGED = ".damaged-"  # prefix of damaged blobs
-VERIFIED = ".verified"  # the folder with notes about verified large blobs
-LARGEST_MANIFEST = 64 << 20  # bytes; processes hold such a blob in memory
-_SMALL = 256 * 1024  # bytes; for a smaller blob, hashing is as fast as a note
+DAMAGED = ".damaged-"  # prefix for damaged blobs
+VERIFIED = ".verified"  # the folder for notes about verified large blobs
+LARGEST_MANIFEST = 64 << 20  # bytes; processes hold the whole blob in memory
+_SMALL = 256 * 1024  # bytes; hashing a smaller blob is as fast as reading a note
 _PIECE = 1 << 20
-_SETTLED = 2.0  # seconds; another write so soon after may not change the time of a file
+_SETTLED = 2.0  # seconds; a second write within this time may not change a file's time
 _OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 class DamagedBlob(FileNotFoundError):
-    """The content of a blob does not match its digest.
+    """Raised if a blob's content does not match its digest.
 
     The blob was renamed and counts as missing.
     """
 
 
 def read_blob(blobs: str, digest: str, limit: int = LARGEST_MANIFEST) -> bytes:
-    """Return the verified content of a blob.
+    """Return a blob's verified content.
 
-    Raises `FileNotFoundError` if the store lacks the blob, and `ValueError` if the blob exceeds the
+    Raise `FileNotFoundError` if the store lacks the blob, and `ValueError` if the blob exceeds the
     limit.
     """
     fd = open_blob(blobs, digest)
@@ -54,7 +54,7 @@ def read_blob(blobs: str, digest: str, limit: int = LARGEST_MANIFEST) -> bytes:
 
 
 def open_verified(blobs: str, digest: str) -> int:
-    """Verify a blob and return an open file descriptor."""
+    """Verify a blob and return a file descriptor for it."""
     fd = open_blob(blobs, digest)
     try:
         check_file(blobs, digest, fd)
@@ -65,7 +65,7 @@ def open_verified(blobs: str, digest: str) -> int:
 
 
 def open_blob(blobs: str, digest: str) -> int:
-    """Open a blob without verification. Rename a pipe, link or folder that is in its place."""
+    """Open a blob without verifying it. Rename any pipe, link or folder in its place."""
     path = path_in_store(blobs, digest)
     try:
         fd = os.open(path, _OPEN)
@@ -84,7 +84,7 @@ def open_blob(blobs: str, digest: str) -> int:
 
 
 def check_bytes(blobs: str, digest: str, data: bytes, fd: int) -> None:
-    """Raise `DamagedBlob` and rename the blob if this content does not match the digest."""
+    """Raise `DamagedBlob` and rename the blob if `data` does not match the digest."""
     try:
         is_intact = kind_of(digest).digest_of(data) == digest
     except ImportError:  # the package may be missing in the trial's environment
@@ -96,8 +96,8 @@ def check_bytes(blobs: str, digest: str, data: bytes, fd: int) -> None:
 def check_file(blobs: str, digest: str, fd: int, *, again: bool = False) -> None:
     """Raise `DamagedBlob` and rename the open blob if its content does not match its digest.
 
-    After a large blob is verified, a note stores its inode, size and times. While they stay the
-    same, the blob is not hashed again, unless `again` is true.
+    For a verified large blob, a note stores its inode, size and times. While they stay the same,
+    the blob is not hashed again, unless `again` is true.
     """
     status = os.fstat(fd)
     is_large = status.st_size > _SMALL
@@ -119,7 +119,7 @@ def check_file(blobs: str, digest: str, fd: int, *, again: bool = False) -> None
 
 
 def verify_all(blobs: str) -> Iterator[tuple[str, int, bool]]:
-    """Verify all blobs. Yield the digest and size of each blob, and whether it is intact."""
+    """Verify all blobs. Yield each blob's digest and size, and whether it is intact."""
     for folder in sorted(name for name in list_folder(blobs) if len(name) == 2):
         for digest in filter(is_digest, sorted(list_folder(f"{blobs}/{folder}"))):
             try:
@@ -128,7 +128,7 @@ def verify_all(blobs: str) -> Iterator[tuple[str, int, bool]]:
                 yield digest, 0, False
                 continue
             except FileNotFoundError:
-                continue  # it was deleted meanwhile
+                continue  # deleted in the meantime
             size = os.fstat(fd).st_size
             try:
                 check_file(blobs, digest, fd, again=True)
@@ -158,7 +158,7 @@ def forget_note(blobs: str, digest: str) -> None:
 
 
 def read_whole(fd: int, size: int) -> bytes:
-    """Read a file of this size. Read one byte more, to detect that the file is longer."""
+    """Read a file of this size, plus one byte to detect that it has grown."""
     data = os.read(fd, size + 1)
     while len(data) < size and (more := os.read(fd, size + 1 - len(data))):
         data += more
@@ -166,7 +166,7 @@ def read_whole(fd: int, size: int) -> bytes:
 
 
 def _set_aside(blobs: str, digest: str, fd: int = -1) -> DamagedBlob:
-    """Rename a damaged blob, unless it was replaced in the meantime. Return the error to raise."""
+    """Rename a damaged blob unless it was replaced in the meantime. Return the error to raise."""
     path = path_in_store(blobs, digest)
     try:
         is_same = fd < 0 or os.path.samestat(os.fstat(fd), os.lstat(path))

@@ -1,8 +1,7 @@
-"""Writes files to the blob store from the user's process, and hashes them during the copy.
+"""Writes files to the blob store from the user's process, hashing them during the copy.
 
-A file whose name is a digest is complete and on the disk, and is never written again. If a large
-file may equal its version in the previous checkpoint, it is first hashed, and copied only if it
-differs.
+A file named by a digest is complete and on disk, and is never written again. A large file that may
+be unchanged since the previous checkpoint is hashed first, and copied only if it differs.
 """
 
 from __future__ import annotations
@@ -24,20 +23,20 @@ if TYPE_CHECKING:
     from windlass.worker.blobs.digest import Kind
     from windlass.worker.blobs.scan_files import ScannedFile
 
-STAGING = ".saving-"  # prefix of staging folders in the store; the saver's name follows
+STAGING = ".saving-"  # prefix of staging folders in the store, followed by the saver's name
 LOCK = ".lock"  # a lock file: shared by savers, exclusive for garbage collection
 _PIECE = 1 << 20
-_SYNCED_ONE_BY_ONE = 32  # for more files, sync the whole file system
+_SYNCED_ONE_BY_ONE = 32  # for more files than this, sync the whole file system
 _READ = os.O_RDONLY | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
 @contextmanager
 def held(blobs: str) -> Iterator[None]:
-    """Hold the store's lock in shared mode, so that garbage collection deletes no blob.
+    """Hold the store's lock in shared mode, which keeps garbage collection from deleting blobs.
 
-    A blob that the saver finds in the store still exists when the saver writes the record that
-    names the blob.
+    A blob that the saver found in the store therefore still exists when the saver writes the record
+    that names it.
     """
     import fcntl
 
@@ -51,7 +50,7 @@ def held(blobs: str) -> Iterator[None]:
 
 
 class BlobWriter:
-    """Writes files to the store. The new blobs become visible when `settle` is called."""
+    """Writes files to the store. New blobs become visible when `settle` is called."""
 
     def __init__(self, blobs: str, whose: str) -> None:
         self._blobs = blobs
@@ -76,9 +75,9 @@ class BlobWriter:
         remove_tree(self._staging)
 
     def keep(self, file: ScannedFile, before: str | None = None) -> Callable[[], str]:
-        """Start to store a file. Return a function that waits for the end and returns the digest.
+        """Start storing a file. Return a function that waits for this and returns the digest.
 
-        `before` is the previous digest of the file, if the file may be unchanged.
+        `before` is the file's previous digest, if the file may be unchanged.
         """
         if file.seen.st_size <= _PIECE:
             data = self.read_small(file)
@@ -110,16 +109,16 @@ class BlobWriter:
         return data
 
     def put_small(self, digest: str, data: bytes) -> None:
-        """Store small data that has this digest."""
+        """Store small data under its digest."""
         if digest not in self._staged and self.size_of(digest, -1) < 0:
             staged = self._stage()
             _write_new(staged, data)
             self._staged[digest] = staged
 
     def keep_bytes(self, data: bytes) -> Callable[[], str]:
-        """Start to store a bundle. Return a function that waits for the end and returns the digest.
+        """Start storing a bundle. Return a function that waits for this and returns the digest.
 
-        The data is synced to the disk at once, while other files are read.
+        The data is synced to disk immediately, while other files are being read.
         """
         reading, writing = self._pools()
         staged = self._stage()
@@ -139,7 +138,7 @@ class BlobWriter:
         return finish
 
     def size_of(self, digest: str, missing: int) -> int:
-        """Return the size of an intact blob, or `missing` if the store lacks the blob."""
+        """Return the size of an intact blob, or `missing` if the store lacks it."""
         try:
             fd = open_verified(self._blobs, digest)
         except FileNotFoundError:
@@ -150,13 +149,12 @@ class BlobWriter:
             os.close(fd)
 
     def _keep_large(self, source: int, file: ScannedFile) -> Callable[[], str]:
-        """Copy a large file with two threads. Several files are copied in parallel."""
+        """Copy a large file with two threads, in parallel with other files."""
         reading, writing = self._pools()
         staged = self._stage()
         target = os.open(staged, _WRITE, 0o600)
         self._open.add(target)
-        # Submit both tasks together, so that the reader and the writer of a file run at the same
-        # time.
+        # Submit both tasks together, so that a file's reader and writer run at the same time.
         copying = FileCopy(source, target, file.seen.st_size, self.kind)
         read = reading.submit(copying.read)
         written = writing.submit(copying.write)
@@ -178,7 +176,7 @@ class BlobWriter:
         return finish
 
     def _pools(self) -> tuple[ThreadPoolExecutor, ThreadPoolExecutor]:
-        """Return the thread pool for reading and hashing, and the thread pool for writing."""
+        """Return one thread pool for reading and hashing, and one for writing."""
         if self._reading is None or self._writing is None:
             at_once = min(os.cpu_count() or 1, 4)
             self._reading = ThreadPoolExecutor(at_once, "windlass-read")
@@ -194,7 +192,7 @@ class BlobWriter:
         return digest in self._staged or os.access(self._blob_path(digest), os.F_OK)
 
     def put(self, data: bytes) -> str:
-        """Store a manifest durably at once, and return its digest."""
+        """Store a manifest durably right away and return its digest."""
         import hashlib
 
         digest = hashlib.sha256(data).hexdigest()
@@ -206,7 +204,7 @@ class BlobWriter:
         return digest
 
     def settle(self) -> None:
-        """Sync all new blobs to the disk, and rename them to their digests."""
+        """Sync all new blobs to disk and rename them to their digests."""
         if not self._staged:
             return
         loose = [path for path in self._staged.values() if path not in self._durable]
@@ -220,9 +218,9 @@ class BlobWriter:
         self._staged.clear()
 
     def _kind_before(self, source: int, before: str | None) -> Kind | None:
-        """Return the digest kind by which to compare a file with its previous version.
+        """Return the digest kind for comparing a file with its previous version.
 
-        Returns None if the file differs or cannot be compared. Most changed files already differ in
+        Return None if the file differs or cannot be compared. Most changed files already differ in
         their first piece.
         """
         if before is None:
@@ -242,9 +240,9 @@ class BlobWriter:
     def _compare_large(
         self, source: int, file: ScannedFile, before: str, kind: Kind
     ) -> Callable[[], str]:
-        """Hash a file. If its previous version has another digest, store the file.
+        """Hash a file, and store it if the digest of its previous version is different.
 
-        The previous version is not read, because it may be slow to read from the disk.
+        The previous version is not read, because reading it from disk may be slow.
         """
         hashed = self._pools()[0].submit(hash_file, source, kind)
 
@@ -265,7 +263,7 @@ class BlobWriter:
         return path_in_store(self._blobs, digest)
 
     def _name(self, staged: str, digest: str) -> None:
-        """Rename a new blob to its digest. Create the folder if necessary."""
+        """Rename a new blob to its digest, creating the folder if necessary."""
         target = self._blob_path(digest)
         try:
             os.replace(staged, target)
@@ -274,7 +272,7 @@ class BlobWriter:
             os.replace(staged, target)
 
     def _flush_each(self, paths: list[str]) -> None:
-        """Sync files in parallel. File systems combine parallel syncs into few disk writes."""
+        """Sync files in parallel, which file systems combine into few disk writes."""
         if len(paths) <= 1:
             for path in paths:
                 _flush(path)
@@ -284,21 +282,21 @@ class BlobWriter:
 
 
 def remove_tree(path: str) -> None:
-    """Remove a folder with its contents. Ignore errors."""
+    """Remove a folder and its contents, ignoring errors."""
     import shutil  # imported late, because only savers need it
 
     shutil.rmtree(path, ignore_errors=True)
 
 
 def remove_staging(blobs: str, trial: str) -> None:
-    """Delete unfinished blobs of a trial that has no running process."""
+    """Delete the unfinished blobs of a trial without any running process."""
     for name in os.listdir(blobs):
         if name.startswith(f"{STAGING}{trial}."):
             remove_tree(os.path.join(blobs, name))
 
 
 def _read_all(source: int, size: int) -> bytes:
-    """Read the expected size and a little more, to detect a file that has grown."""
+    """Read the expected size and a little more, to detect that the file has grown."""
     data = os.read(source, size + 1)
     while 0 < len(data) < size and (more := os.read(source, size + 1 - len(data))):
         data += more
@@ -324,9 +322,9 @@ def _flush(path: str) -> None:
 
 
 def _flush_file_system(path: str) -> bool:
-    """Sync a whole file system. Return False if the system does not support that.
+    """Sync a whole file system. Return False if the system does not support this.
 
-    For thousands of small files, this is one disk commit instead of one per file.
+    For thousands of small files, this is one disk commit instead of one commit per file.
     """
     try:
         import ctypes

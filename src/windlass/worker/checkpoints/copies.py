@@ -1,10 +1,9 @@
-"""Copies of checkpoints, which are files and folders that a program may change.
+"""Copies of checkpoints: files and folders that a program may change.
 
 A copy lies in `.restored/<number>-<uid>.<role>-<index>-<attempt>/` in the trial's checkpoint
-folder. The name identifies the attempt that uses the copy. It contains the first part of the
-checkpoint's uid, because the number of a deleted checkpoint may be used again. Programs never get
-paths in the blob store, because a write to such a path would change every checkpoint that contains
-the file.
+folder. The name identifies the attempt that uses the copy. It also contains the beginning of the
+checkpoint's uid, because a deleted checkpoint's number may be reused. Programs never get paths in
+the blob store, because a write there would change every checkpoint that contains the file.
 """
 
 from __future__ import annotations
@@ -31,15 +30,15 @@ _UNFINISHED = ".unfinished-"
 def latest(saver: Saver, *, shared: bool = False, restored: str | None = None) -> str | None:
     """Return the path of a copy of the newest checkpoint, or None if there is no checkpoint.
 
-    If there is no copy yet, restore the checkpoint. `restored` is the path of an earlier copy for
-    this attempt. If `shared` is true, the copy of another running replica may be returned, because
-    all replicas started together.
+    If there is no copy yet, restore the checkpoint. `restored` is the path of this attempt's
+    earlier copy. If `shared` is true, the result may be a copy that belongs to another running
+    replica, because all replicas started together.
     """
     if not checkpoint_records.records(saver.folder):
         return None
     with (
         checkpoint_records.locked(saver.folder) if shared else nullcontext()
-    ):  # one process copies, and the others wait
+    ):  # one process copies while the others wait
         return _latest(saver, shared, restored)
 
 
@@ -57,14 +56,14 @@ def _latest(saver: Saver, shared: bool, restored: str | None) -> str | None:
         except FileNotFoundError:
             now = checkpoint_records.read_record(saver.folder, number)
             if now is not None and now.get("uid") == record.get("uid"):
-                # otherwise, the checkpoint was deleted, and another checkpoint is now the newest
+                # otherwise, this checkpoint was deleted, and a different one is now the newest
                 raise
             return _latest(saver, shared, restored)
     return None
 
 
 def forget_superseded(saver: Saver) -> None:
-    """Remove the copies of attempts that a newer attempt has replaced."""
+    """Remove the copies of attempts that newer attempts have replaced."""
     from windlass.worker.blobs.writer import remove_tree
 
     for name, owner in _copies(saver):
@@ -73,7 +72,7 @@ def forget_superseded(saver: Saver) -> None:
 
 
 def forget_others(saver: Saver, besides: str | None) -> None:
-    """Remove the copies that belong to this attempt, except the newest copy and `besides`."""
+    """Remove this attempt's copies, except those of the newest checkpoint and `besides`."""
     from windlass.worker.blobs.writer import remove_tree
 
     newest = next(
@@ -116,12 +115,12 @@ def _restore(saver: Saver, record: dict[str, Any], name: str) -> str:
 
 
 def _which(number: int, record: dict[str, Any]) -> str:
-    """Return the prefix that the names of all copies of a checkpoint have."""
+    """Return the common name prefix of a checkpoint's copies."""
     return f"{number}-{str(record.get('uid', ''))[:8]}."
 
 
 def _of_siblings(saver: Saver, which: str) -> list[str]:
-    """Return the copies of a checkpoint that belong to running attempts."""
+    """Return a checkpoint's copies that belong to running attempts."""
     return [
         name
         for name, owner in _copies(saver)
@@ -130,7 +129,7 @@ def _of_siblings(saver: Saver, which: str) -> list[str]:
 
 
 def _copies(saver: Saver) -> list[tuple[str, tuple[str, int]]]:
-    """Return the name of each copy, with the replica and the attempt that use the copy."""
+    """Return each copy's name, with the replica and attempt that use it."""
     copies = []
     for name in list_folder(os.path.join(saver.folder, _RESTORED)):
         replica, _, attempt = name.partition(".")[2].rpartition("-")

@@ -1,9 +1,9 @@
-"""Checkpoint records, with which the processes of a trial save and find its checkpoints.
+"""Checkpoint records, through which a trial's processes save and find its checkpoints.
 
-The files of a checkpoint and its manifest are blobs. The record `<number>.json` is written last, in
-one atomic step, and completes the checkpoint. The highest number is the newest checkpoint. If the
-trial continues another trial, number 0 is the checkpoint from which it started. All replicas and
-attempts of a trial share its checkpoints. The checkpoints stay after the trial ends.
+A checkpoint's files and its manifest are blobs. The record `<number>.json` is written last, in one
+atomic step, and completes the checkpoint. The highest number is the newest checkpoint. In a trial
+that continues another trial, number 0 is the checkpoint that it started from. All of a trial's
+replicas and attempts share its checkpoints, which stay after the trial has ended.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _AT_A_TIME = 8  # files to copy or hash in parallel
 class Saver:
     """The attempt that saves a checkpoint.
 
-    The names of its temporary files identify the attempt.
+    It determines the names of temporary files.
     """
 
     def __init__(self, folder: str, role: str, index: int, attempt: int) -> None:
@@ -54,7 +54,7 @@ class Saver:
 
     @property
     def replica(self) -> str:
-        """The name of the replica, which is unique among all trials."""
+        """The replica's name, which is unique among all trials."""
         return f"{os.path.basename(_up(self.folder, 1))}.{self.role}.{self.index}."
 
     def facts(self) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def save(
     metadata: Mapping[str, Any],
     reported_step: int | None = None,
 ) -> str:
-    """Save a file or a folder atomically as the newest checkpoint. Return the checkpoint's uid.
+    """Save a file or folder atomically as the newest checkpoint. Return the checkpoint's uid.
 
     `reported_step` is the highest step that the program has reported.
     """
@@ -92,9 +92,9 @@ def save(
 
 
 def begin(saver: Saver) -> str:
-    """Create the checkpoint folder, and return a name for this save.
+    """Create the checkpoint folder and return a name for this save.
 
-    The function also deletes files that killed attempts of this replica left behind.
+    Files left behind by killed attempts of this replica are deleted.
     """
     from windlass.worker.blobs.writer import STAGING, remove_tree
 
@@ -102,7 +102,7 @@ def begin(saver: Saver) -> str:
     make_folder(saver.blobs, 0o700)
     mine = f"{saver.replica}{saver.attempt}."
     for name in os.listdir(saver.blobs):
-        # Two attempts of a replica never run at the same time, so files of another attempt are
+        # Two attempts of a replica never run at the same time, so another attempt's files are
         # unused.
         if name.startswith(STAGING + saver.replica) and not name.startswith(STAGING + mine):
             remove_tree(os.path.join(saver.blobs, name))
@@ -110,7 +110,7 @@ def begin(saver: Saver) -> str:
 
 
 def keep_all(keeper: BlobWriter, saver: Saver, path: str) -> list[Entry]:
-    """Store all files below a path, and return their manifest entries, sorted by path."""
+    """Store all files below a path and return their manifest entries, sorted by path."""
     from windlass.worker.blobs.bundle_small_files import SMALL, keep_small
     from windlass.worker.blobs.scan_files import (
         changed_while_saved,
@@ -136,7 +136,7 @@ def keep_all(keeper: BlobWriter, saver: Saver, path: str) -> list[Entry]:
 
 
 def put(keeper: BlobWriter, folder: str, record: Mapping[str, Any], entries: list[Entry]) -> int:
-    """Create a checkpoint from stored files, and return its number."""
+    """Create a checkpoint from stored files and return its number."""
     encoded = encode(entries)
     if len(encoded) > LARGEST_MANIFEST:
         raise invalid(
@@ -149,7 +149,7 @@ def put(keeper: BlobWriter, folder: str, record: Mapping[str, Any], entries: lis
 
 
 def _write(folder: str, record: Mapping[str, Any]) -> int:
-    """Write a record atomically, and return its number."""
+    """Write a record atomically and return its number."""
     temporary = os.path.join(folder, f".{record['uid']}-{os.getpid()}-{get_ident()}")
     try:
         with open(temporary, "x", opener=_owner_only) as file:
@@ -164,9 +164,9 @@ def _write(folder: str, record: Mapping[str, Any]) -> int:
 
 
 def adopt(folder: str, record: Mapping[str, Any]) -> int:
-    """Store the record of a checkpoint from another machine, unless it is already stored.
+    """Store the record of another machine's checkpoint, unless it is already stored.
 
-    Returns the number of the checkpoint.
+    Return the checkpoint's number.
     """
     make_folder(folder, 0o700)
     with locked(folder):
@@ -177,7 +177,7 @@ def adopt(folder: str, record: Mapping[str, Any]) -> int:
 
 
 def clear(folder: str) -> None:
-    """Delete unfinished records and restored copies of a trial that has no running process."""
+    """Delete unfinished records and restored copies of a trial without any running process."""
     from windlass.worker.blobs.writer import remove_tree
 
     for name in os.listdir(folder):
@@ -188,19 +188,18 @@ def clear(folder: str) -> None:
 
 
 def records(folder: str) -> list[tuple[int, dict[str, Any]]]:
-    """Return the valid checkpoints of a trial with their numbers, newest first."""
+    """Return a trial's valid checkpoints with their numbers, newest first."""
     while True:
         numbers = _numbers(folder)
         read = [(number, read_record(folder, number)) for number in sorted(numbers, reverse=True)]
         valid = [(number, record) for number, record in read if record is not None]
-        # A record may be deleted after the listing because a newer record exists, which the listing
-        # lacks.
+        # After the folder was listed, a newer record may have been added and an older one deleted.
         if len(valid) == len(numbers) or numbers == _numbers(folder):
             return valid
 
 
 def read_record(folder: str, number: int) -> dict[str, Any] | None:
-    """Return the record with this number, or None if it is missing or not valid."""
+    """Return the record with this number, or None if it is missing or invalid."""
     record = read_json(os.path.join(folder, f"{number}.json")) or {}
     name, manifest = record.get("name"), record.get("manifest")
     if not isinstance(name, str) or name != os.path.basename(name) or not name:
@@ -209,7 +208,7 @@ def read_record(folder: str, number: int) -> dict[str, Any] | None:
 
 
 def write_origin(folder: str, record: Mapping[str, Any]) -> None:
-    """Store another trial's checkpoint as number 0, so that this trial starts with it."""
+    """Store another trial's checkpoint as number 0, so that this trial starts from it."""
     from windlass.worker.common.atomic_files import write_json
 
     path = os.path.join(folder, "0.json")
@@ -219,13 +218,13 @@ def write_origin(folder: str, record: Mapping[str, Any]) -> None:
 
 
 def name_of(path: str) -> str:
-    """Return the file name that the copy of a saved path will have."""
+    """Return the file name that a saved path will have in a restored copy."""
     return os.path.basename(os.path.abspath(path)) or "checkpoint"
 
 
 @contextmanager
 def locked(folder: str) -> Iterator[None]:
-    """Hold the exclusive lock on the checkpoints of a trial."""
+    """Hold the exclusive lock on a trial's checkpoints."""
     import fcntl
 
     fd = os.open(os.path.join(folder, ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -239,7 +238,7 @@ def locked(folder: str) -> Iterator[None]:
 def _keep_others(
     keeper: BlobWriter, files: list[ScannedFile], before: PreviousCheckpoint
 ) -> Iterator[Entry]:
-    """Store folders and large files, each file in its own blob. Return their manifest entries."""
+    """Store folders and large files, each in its own blob. Return their manifest entries."""
     begun: deque[tuple[ScannedFile, Callable[[], str]]] = deque()
     for file in files:
         wait = str if file.is_folder else keeper.keep(file, before.digest(file))
@@ -256,7 +255,7 @@ def _finished(file: ScannedFile, wait: Callable[[], str]) -> Entry:
 
 
 def _newest(saver: Saver) -> PreviousCheckpoint:
-    """Return the manifest entries of the newest checkpoint."""
+    """Return the newest checkpoint's manifest entries."""
     from windlass.worker.blobs.bundle_small_files import PreviousCheckpoint
 
     for _, record in records(saver.folder)[:1]:
@@ -275,7 +274,7 @@ def _numbers(folder: str) -> set[int]:
 def _link_as_next(temporary: str, folder: str) -> int:
     """Give a record the next number.
 
-    The number is unique even if several processes save at once.
+    The number is unique even if several processes save at the same time.
     """
     number = max(_numbers(folder) | {0}) + 1
     while True:

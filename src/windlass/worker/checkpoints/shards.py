@@ -1,13 +1,13 @@
-"""Sharded checkpoints, for which each rank saves its own files.
+"""Sharded checkpoints, in which each rank saves its own files.
 
-The files of all ranks together are one checkpoint. The part of a rank is
-`.shards/<step>-<ranks>/<rank>.json` in the trial's checkpoint folder, and names blobs. The rank
-that adds the last part creates the checkpoint. Until then, the checkpoint is invisible. A part is
-valid while the attempt that saved it is the newest attempt of its replica.
+The files of all ranks form one checkpoint. A rank's part is `.shards/<step>-<ranks>/<rank>.json` in
+the trial's checkpoint folder, and names blobs. The rank that adds the last part creates the
+checkpoint, which is invisible until then. A part is valid as long as the attempt that saved it is
+its replica's newest.
 
 If the ranks run on different machines, each rank leaves its part in its own folder. Its agent
 uploads the part to the server, which creates the checkpoint. In that case, all ranks compute the
-same uid of the checkpoint from values that they share.
+same checkpoint uid from values that they share.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def save(
     ranks: int,
     reported_step: int | None = None,
 ) -> str:
-    """Save this rank's part of the checkpoint of a step, and return the checkpoint's uid."""
+    """Save this rank's part of a step's checkpoint and return the checkpoint's uid."""
     from windlass.worker.blobs.writer import BlobWriter, held
 
     with held(saver.blobs), BlobWriter(saver.blobs, checkpoint_records.begin(saver)) as keeper:
@@ -67,7 +67,7 @@ def save(
 def add(
     saver: Saver, part: Mapping[str, Any], step: int, rank: int, ranks: int, *, uid: str
 ) -> None:
-    """Add a part from another machine, whose blobs are already stored.
+    """Add a part from another machine. Its blobs must already be stored.
 
     Adding the same part again has no effect.
     """
@@ -78,7 +78,7 @@ def add(
 
 
 def left(folder: str) -> list[tuple[str, dict[str, Any]]]:
-    """Return the parts that still have to be uploaded, and the path of the file of each part."""
+    """Return the parts that are yet to be uploaded, and the path of each part's file."""
     parts = []
     for step_folder in sorted(_step_folders(folder)):
         for rank, part in sorted(_read(step_folder).items()):
@@ -90,7 +90,7 @@ def left(folder: str) -> list[tuple[str, dict[str, Any]]]:
 def _leave(
     saver: Saver, launch: Mapping[str, Any], part: dict[str, Any], step: int, rank: int, ranks: int
 ) -> str:
-    """Write a part for the agent to upload. Return the uid, which all ranks compute equally."""
+    """Write a part for the agent to upload. Return the uid, which is the same for all ranks."""
     from hashlib import sha256
 
     step_folder = os.path.join(saver.folder, _SHARDS, f"{step}-{ranks}")
@@ -99,8 +99,8 @@ def _leave(
         counted = os.path.join(step_folder, f"{rank}.count")
         times = int((read_json(counted) or {}).get("times") or 0) + 1
         write_bytes(counted, json.dumps({"times": times}).encode())
-        # If all ranks restart together, they save the step again with a new uid. A rank that
-        # restarts alone uses the uid of the others.
+        # If all ranks restart together, they save the step again under a new uid. A rank that
+        # restarts alone uses the other ranks' uid.
         attempt = saver.attempt if launch.get("together") else 0
         what = f"{launch['key']['uid']}/{step}/{ranks}/{attempt}/{times}"
         uid = sha256(what.encode()).hexdigest()[:32]
@@ -127,7 +127,7 @@ def _add(
         if uid and _is_whole(saver, uid):
             return uid
         if uid and stored_uid != uid:
-            parts = {}  # these parts belong to an earlier, incomplete save of the step
+            parts = {}  # these parts are from an earlier, incomplete save of this step
             remove_tree(step_folder)
         uid = uid or stored_uid
         if not uid or _is_whole(saver, uid):
@@ -147,10 +147,10 @@ def _add(
 
 
 def forget_dead(folder: str, attempt: int) -> None:
-    """Remove parts that were saved by attempts that have ended, if all ranks restart together.
+    """If all ranks restart together, remove the parts saved by attempts that have ended.
 
-    `attempt` is the number of the attempts that start now. Parts of attempts with this number stay
-    if the attempt runs or exited with code 0.
+    `attempt` is the number of the attempts that are starting now. A part from an attempt with this
+    number stays if that attempt is running or exited with code 0.
     """
     if not is_folder(os.path.join(folder, _SHARDS)):
         return
@@ -168,7 +168,7 @@ def forget_dead(folder: str, attempt: int) -> None:
 def _is_whole(saver: Saver, uid: str) -> bool:
     """Return whether the checkpoint already exists.
 
-    That happens if the process that created it was killed before it removed the parts.
+    This happens if the process that created it was killed before it could remove the parts.
     """
     return any(record.get("uid") == uid for _, record in checkpoint_records.records(saver.folder))
 
@@ -183,7 +183,7 @@ def _make_whole(
 ) -> None:
     first = parts[0]
     metadata: dict[str, Any] = {}
-    # in this order, values of rank 0 replace values of other ranks
+    # in this order, rank 0's values replace those of other ranks
     for rank in sorted(parts, reverse=True):
         metadata.update(parts[rank]["metadata"])
     merged = {entry[0]: entry for entries in entries_of.values() for entry in entries}
@@ -204,7 +204,7 @@ def _make_whole(
 def _refuse_clashes(
     blobs: str, entries: list[Entry], rank: int, entries_of: Mapping[int, list[Entry]]
 ) -> None:
-    """Raise an error if another rank saved a file with the same path and different content."""
+    """Raise an error if another rank saved a different file under the same path."""
     mine = {entry[0]: entry for entry in entries}
     for other, theirs in entries_of.items():
         if other == rank:
@@ -221,9 +221,9 @@ def _refuse_clashes(
 
 
 def _is_same(blobs: str, one: Entry, other: Entry) -> bool:
-    """Return whether two manifest entries have equal content.
+    """Return whether two manifest entries have the same content.
 
-    The entries may use different kinds of digests, and may be in bundles.
+    The entries may have different kinds of digests, and may be in bundles.
     """
     if one == other or one[1] != other[1] or one[3] != other[3]:
         return one == other
@@ -249,13 +249,13 @@ def _example(path: str, rank: int) -> str:
 
 def _entries(saver: Saver, part: Mapping[str, Any]) -> list[Entry]:
     manifest = read_blob(saver.blobs, part["manifest"])
-    # raises an error if the manifest is not valid, as it may come from another machine
+    # the manifest may come from another machine, so raise an error if it is invalid
     read_tree(manifest)
     return decode(manifest)
 
 
 def _parts(saver: Saver, step_folder: str) -> dict[int, dict[str, Any]]:
-    """Return the valid parts by rank. Key -1 contains the uid of the whole checkpoint."""
+    """Return the valid parts by rank. Key -1 contains the whole checkpoint's uid."""
     return {
         rank: part
         for rank, part in _read(step_folder).items()
@@ -279,7 +279,7 @@ def _attempt(folder: str, part: Mapping[str, Any], later: int = 0) -> str:
 
 
 def _forget_before(folder: str, step: int, ranks: int) -> None:
-    """Delete the parts of earlier steps, because all ranks have saved a later step."""
+    """Delete the parts of earlier steps, because all ranks have saved a later one."""
     from windlass.worker.blobs.writer import remove_tree
 
     for step_folder in _step_folders(folder):

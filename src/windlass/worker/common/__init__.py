@@ -1,1 +1,1 @@
-"""Code for files, locks, identities and nudges that supervisor, user process and agent share."""
+"""Code for files, locks, identities and nudges, shared by supervisor, user process and agent."""

@@ -1,4 +1,4 @@
-"""Atomic writes of small files that other processes read, and locks on files."""
+"""Atomic writes of small files that other processes read, and file locks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import os
 import stat
 import sys
 import time
-from _thread import get_ident  # the `_thread` module avoids the import of `threading`
+from _thread import get_ident  # unlike `threading`, `_thread` is fast to import
 
 from windlass.worker.common.file_reads import exists, is_folder, list_folder
 
@@ -21,7 +21,7 @@ _WAIT_FOR_SPACE = 120.0
 
 
 def write_json(path: str, value: object, *, durable: bool = False) -> None:
-    """Write a JSON file atomically, with access for its owner only.
+    """Write a JSON file atomically, accessible only to its owner.
 
     `durable` makes the file survive a power failure. Use it for files that are written once and
     never verified.
@@ -36,7 +36,7 @@ def write_json(path: str, value: object, *, durable: bool = False) -> None:
 
 
 def write_bytes(path: str, content: bytes, *, durable: bool = False) -> None:
-    """Write a file atomically, with access for its owner only."""
+    """Write a file atomically, accessible only to its owner."""
     temporary = f"{path}.{os.getpid()}-{get_ident()}.tmp"
     try:
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -55,7 +55,7 @@ def write_bytes(path: str, content: bytes, *, durable: bool = False) -> None:
 def make_folder(path: str, mode: int = 0o777) -> None:
     """Create a folder and its parents, unless the folder exists.
 
-    `os.makedirs` raises an error for an existing folder whose status cannot be read.
+    `os.makedirs` would raise an error for an existing folder whose status cannot be read.
     """
     try:
         os.makedirs(path, mode)
@@ -65,7 +65,7 @@ def make_folder(path: str, mode: int = 0o777) -> None:
 
 
 def write_all(fd: int, data: bytes | memoryview) -> int:
-    """Write all bytes in as many calls as necessary. Return the number of bytes."""
+    """Write all bytes, in as many calls as necessary. Return the number of bytes."""
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
@@ -73,7 +73,7 @@ def write_all(fd: int, data: bytes | memoryview) -> int:
 
 
 def write_json_once(path: str, value: object) -> bool:
-    """Write a durable JSON file, unless the file exists. Return whether the file was written.
+    """Write a durable JSON file unless it exists. Return whether it was written.
 
     >>> import tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "exit.json")
@@ -98,7 +98,7 @@ def write_json_once(path: str, value: object) -> bool:
 
 
 def set_irregular_aside(path: str) -> None:
-    """Rename a pipe, link or folder that has the path of a file of Windlass.
+    """Rename a pipe, link or folder that is in the place of a Windlass file.
 
     >>> import tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "server.log")
@@ -170,14 +170,14 @@ def when_there_is_space(write: Callable[[], object], what: str) -> None:
                 raise
         if pause < 0.1:
             sys.stderr.write(f"windlass: no space left for {what}; waiting for space\n")
-        time.sleep(pause)  # the system sends no notification about free disk space
+        time.sleep(pause)  # nothing announces free disk space
         pause = min(pause * 2, 1.0)
 
 
 def take_lock(path: str) -> int | None:
     """Lock a file with `flock` and return its descriptor.
 
-    Return None if another process has the lock.
+    Return None if another process holds the lock.
 
     The lock is held until the descriptor is closed.
 
@@ -204,7 +204,7 @@ def take_lock(path: str) -> int | None:
 def is_locked(path: str) -> bool:
     """Return whether a process holds the lock on a file.
 
-    The check takes the lock for an instant, so a process that needs the lock must retry.
+    The check takes the lock for an instant, so a process that needs it must retry.
     """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)

@@ -1,7 +1,7 @@
-"""Functions that create errors of the public `wl` classes inside a trial.
+"""Functions that create public `wl` errors inside a trial.
 
-These functions import the public classes, which are outside of the package `worker`, only when they
-raise one.
+The public classes are outside the package `worker`, so these functions import them only when they
+create an error.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def changed(message: str, hint: str) -> Exception:
 
 
 def shown(value: object) -> str:
-    """Return the repr of a value for an error message. The text is short, even if the repr fails.
+    """Return a value's repr for an error message: always a short text, even if the repr fails.
 
     >>> shown("4XB"), len(shown("x" * 1_000_000))
     ("'4XB'", 100)

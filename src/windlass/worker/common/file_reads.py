@@ -1,8 +1,8 @@
-"""Functions that read files and distinguish missing, damaged and unreadable files.
+"""Functions that read files and tell missing, damaged and unreadable files apart.
 
-A missing or damaged file is a fact about a trial. An unreadable file is not, because the process
-may have no free descriptors, or the disk may fail for an instant. These functions return a value in
-the first two cases and raise `OSError` in the third. No caller therefore records a temporary error
+A missing or damaged file is a fact about a trial. An unreadable file is not: the process may have
+run out of descriptors, or the disk may have failed for an instant. These functions return a value
+in the first two cases and raise `OSError` in the third, so that no caller records a temporary error
 as a fact.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-SMALL_FILE = 64 << 20  # bytes; Windlass writes no larger file of this kind
+SMALL_FILE = 64 << 20  # bytes; Windlass writes no larger files of this kind
 
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
 _NOT_A_FILE = (errno.ELOOP, errno.ENXIO, errno.EISDIR, errno.ENODEV)
@@ -59,7 +59,7 @@ def read_json(
 
 
 def read_file(path: str, limit: int = SMALL_FILE, *, follow_links: bool = False) -> bytes | None:
-    """Return the content of a regular file, or None if it is missing, too large or another kind.
+    """Return a regular file's content, or None if it is missing, too large or irregular.
 
     Links are not followed by default.
 
@@ -82,7 +82,7 @@ def read_file(path: str, limit: int = SMALL_FILE, *, follow_links: bool = False)
 
 
 def read_part(path: str, start: int, size: int) -> bytes:
-    """Return a part of a regular file, or b"" if the file is missing or not regular."""
+    """Return part of a regular file, or b"" if the file is missing or irregular."""
     fd = _open(path)
     if fd is None:
         return b""
@@ -95,7 +95,8 @@ def read_part(path: str, start: int, size: int) -> bytes:
 def regular_only(path: str, flags: int) -> int:
     """Open only a regular file, as in `open(path, opener=regular_only)`.
 
-    All other kinds count as missing. A pipe would block the program, and a link may lead anywhere.
+    All other kinds count as missing, because a pipe would block the program and a link may lead
+    anywhere.
     """
     flags |= os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
     try:
@@ -111,7 +112,7 @@ def regular_only(path: str, flags: int) -> int:
 
 
 def exists(path: str | os.PathLike[str]) -> bool:
-    """Return whether a path exists. Raise `OSError` if that cannot be determined.
+    """Return whether a path exists. Raise `OSError` if this cannot be determined.
 
     >>> exists("/proc"), exists("/nowhere")
     (True, False)
@@ -126,7 +127,7 @@ def is_folder(path: str | os.PathLike[str]) -> bool:
 
 
 def is_file(path: str | os.PathLike[str]) -> bool:
-    """Return whether a path is a regular file, and not a link to one."""
+    """Return whether a path is a regular file itself, not a link to one."""
     status = _status(path, follow_symlinks=False)
     return status is not None and stat.S_ISREG(status.st_mode)
 
@@ -148,7 +149,7 @@ def list_folder(path: str | os.PathLike[str]) -> list[str]:
 
 
 def read_process_file(pid: int | str, name: str) -> bytes | None:
-    """Return the content of a file of a process below /proc, or None if the process ended."""
+    """Return a file in a process's folder below /proc, or None if the process has ended."""
     try:
         with open(f"/proc/{pid}/{name}", "rb") as file:
             return file.read()
@@ -159,7 +160,7 @@ def read_process_file(pid: int | str, name: str) -> bytes | None:
 
 
 def retried(read: Callable[[], T], seconds: float = 60.0) -> T:
-    """Call `read`. After a temporary error, repeat the call for up to `seconds`.
+    """Call `read`, retrying for up to `seconds` after temporary errors.
 
     >>> errors = [OSError(errno.EMFILE, "no descriptor"), OSError(errno.EIO, "disk")]
     >>> def read() -> str:
@@ -177,13 +178,13 @@ def retried(read: Callable[[], T], seconds: float = 60.0) -> T:
         except OSError as error:
             if not may_pass(error) or time.monotonic() + pause > give_up:
                 raise
-        # no notification reports that a descriptor is free or that a disk works again
+        # nothing announces a free descriptor or a recovered disk
         time.sleep(pause)
         pause = min(pause * 2, _LONGEST_PAUSE)
 
 
 def may_pass(error: BaseException) -> bool:
-    """Return whether an error may be temporary, so that a retry may succeed.
+    """Return whether an error may be temporary, so that a retry could succeed.
 
     >>> may_pass(OSError(errno.EMFILE, "")), may_pass(FileNotFoundError(errno.ENOENT, ""))
     (True, False)
@@ -193,7 +194,7 @@ def may_pass(error: BaseException) -> bool:
 
 def _open(path: str, *, follow_links: bool = False) -> int | None:
     """Open a regular file for reading."""
-    # Opening a pipe that has the path of the file would block for ever.
+    # Without O_NONBLOCK, opening a pipe in the file's place would block forever.
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
     try:
         fd = os.open(path, flags if follow_links else flags | os.O_NOFOLLOW)

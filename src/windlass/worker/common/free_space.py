@@ -11,7 +11,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def is_full(folder: str, size: int) -> bool:
-    """Return whether this many bytes do not fit on the disk or into the user's quota.
+    """Return whether this many bytes exceed the disk's free space or the user's quota.
 
     >>> is_full("/tmp", 1), is_full("/tmp", 1 << 60)
     (False, True)
@@ -21,7 +21,7 @@ def is_full(folder: str, size: int) -> bool:
         return True
     path = os.path.join(folder, f".space-{os.getpid()}-{os.urandom(4).hex()}")
     try:
-        allocate(path, size)  # only an allocation shows that the quota is used up
+        allocate(path, size)  # only allocating space reveals that the quota is used up
     except OSError as error:
         return error.errno in _FULL
     finally:
@@ -30,7 +30,7 @@ def is_full(folder: str, size: int) -> bool:
 
 
 def allocate(path: str, size: int) -> None:
-    """Create a file that occupies this many bytes of the disk, with access for its owner only."""
+    """Create a file that occupies this many bytes on disk, accessible only to its owner."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         if hasattr(os, "posix_fallocate"):

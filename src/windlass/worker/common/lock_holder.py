@@ -1,4 +1,4 @@
-"""Finds the process that holds the lock on a file, to name it in a message about a wait."""
+"""Finds the process that holds a file lock, so that a message about a wait can name it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _LONGEST_COMMAND = 60  # characters
 
 
 def find_holder(path: str | os.PathLike[str]) -> int | None:
-    """Return the process that holds the lock on a file, or None if there is none or it is unknown.
+    """Return the process that holds a file's lock, or None if there is none or it is unknown.
 
     Only Linux lists locks.
 
@@ -22,7 +22,7 @@ def find_holder(path: str | os.PathLike[str]) -> int | None:
     except OSError:
         return None
     for lock in locks:
-        # Lines of processes that wait for the lock have "->" in the second field.
+        # In lines about processes that wait for the lock, the second field is "->".
         if lock[1] == "FLOCK" and lock[5].endswith(f":{status.st_ino}"):
             pid = int(lock[4])
             if pid > 0 and _has_open(pid, status):
@@ -31,7 +31,7 @@ def find_holder(path: str | os.PathLike[str]) -> int | None:
 
 
 def describe_process(pid: int | None) -> str:
-    """Return the pid and command of a process as text for a message.
+    """Return a process's pid and command as text for a message.
 
     >>> describe_process(None)
     'another process'
@@ -53,8 +53,7 @@ def describe_process(pid: int | None) -> str:
 def _has_open(pid: int, status: os.stat_result) -> bool:
     """Return whether a process has a file open.
 
-    Files on two disks may have the same inode number, so the number in the list of locks is not
-    enough.
+    The inode number in the list of locks does not suffice, because files on two disks may share it.
     """
     folder = f"/proc/{pid}/fd"
     try:

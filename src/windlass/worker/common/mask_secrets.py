@@ -1,4 +1,4 @@
-"""Replaces secrets in the output of a process with `***`, even if two reads split a secret."""
+"""Replaces secrets in a process's output with `***`, even if a secret is split between reads."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MASK = "***"
-SHORTEST = 4  # characters; masking shorter values would make most of a log unreadable
+SHORTEST = 4  # characters; masking shorter values would make much of a log unreadable
 
 
 def secret_texts(values: Iterable[str]) -> list[str]:
     """Return the texts to mask, longest first.
 
-    These are each value, each line of a value with several lines, and each of these texts as `repr`
-    or JSON writes it.
+    These are all values, the lines of multi-line values, and each of these texts as written by
+    `repr` or JSON.
 
     >>> secret_texts(["hunter2", "abc", "first line\\nsecond"])
     ['first line\\\\nsecond', 'first line\\nsecond', 'first line', 'hunter2', 'second']
@@ -31,7 +31,7 @@ def secret_texts(values: Iterable[str]) -> list[str]:
 
 
 def mask_text(text: str, values: Iterable[str]) -> str:
-    """Return a text with all secrets masked.
+    """Return text with all secrets masked.
 
     >>> mask_text("login with hunter2", ["hunter2"])
     'login with ***'
@@ -44,8 +44,8 @@ def mask_text(text: str, values: Iterable[str]) -> str:
 class Masker:
     """Masks secrets in a stream of bytes that arrives in pieces.
 
-    If the end of a piece may be the start of a secret, these bytes are held back until more bytes
-    arrive or the caller calls `release`.
+    If a piece ends with what may be the start of a secret, these bytes are held back until more
+    bytes arrive or `release` is called.
 
     >>> masker = Masker(["hunter2"])
     >>> masker.feed(b"password: hunt"), masker.feed(b"er2!")
@@ -70,7 +70,7 @@ class Masker:
         return len(self._held) >= SHORTEST
 
     def feed(self, data: bytes) -> bytes:
-        """Process the next bytes. Return the part of the masked stream that is safe to show."""
+        """Process the next bytes. Return the masked bytes that are now safe to show."""
         if not self._secrets:
             return data
         data = self._held + data
@@ -93,7 +93,7 @@ class Masker:
         return data[:cut]
 
     def _begin_of_secret(self, data: bytes) -> int:
-        """Return the offset in `data` from which the bytes may be the start of a secret."""
+        """Return the offset in `data` where the start of a possible secret begins."""
         cut = len(data)
         for secret in self._secrets:
             start = data.find(secret[:1], max(0, len(data) - len(secret) + 1))

@@ -1,17 +1,17 @@
-"""The `metrics` file of an attempt, to which its program and its supervisor append reports.
+"""An attempt's `metrics` file, to which its program and its supervisor append reports.
 
-The file is a sequence of records of two kinds. A line of JSON is self-contained:
+The file is a sequence of records of two kinds. The first kind, a line of JSON, is self-contained:
 
     [1763244000.123456,12,"training",{"loss":0.25}]
 
 NaN and the infinities are the texts "nan", "inf" and "-inf". `[1763244000.5,"progress",0.5]` is the
-progress of the program. Values that a loop reports repeatedly are stored as words of eight bytes,
-which can be read at the speed of memory: a head (`MAGIC`, number of values, checksum of the names),
-the step, the time, the values, and `SEAL`. The names are in `metrics.names`, written before the
-first record that uses them.
+progress of the program. The second kind is for values that a loop reports repeatedly. It consists
+of eight-byte words, which can be read at memory speed: a head (`MAGIC`, number of values, checksum
+of the names), the step, the time, the values, and `SEAL`. The names are in `metrics.names`, written
+before the first record that uses them.
 
-Each record is one write at the end of the file, so records of several threads and processes never
-mix. An incomplete record has no seal or is not valid JSON, and readers skip it.
+Each record is a single write at the end of the file, so records from several threads and processes
+never mix. An incomplete record has no seal or is invalid JSON, so readers skip it.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ FILE = "metrics"
 NAMES = "metrics.names"
 PROGRESS = "progress"
 MAGIC = b"\xffWL"
-# contains a line break, so that the line break that ends an incomplete record cannot complete it
+# contains a line break, so that the one that ends an incomplete record cannot complete it
 SEAL = b"\xfeWLends\xfe"
-MOST_VALUES = 64  # of a binary record
+MOST_VALUES = 64  # per binary record
 HEAD = struct.Struct("<3sBI")  # magic, number of values, crc32 of the line with the names
 
-_NUDGE_EVERY = 0.05  # seconds; after a nudge, the server itself reads again after this interval
-_MOST_UNWRITTEN = 1 << 20  # bytes that wait for space on the disk
-# O_NONBLOCK: opening a pipe that has the path of the file would block for ever.
+_NUDGE_EVERY = 0.05  # seconds; after a nudge, the server reads again by itself after this interval
+_MOST_UNWRITTEN = 1 << 20  # bytes that are waiting for disk space
+# Without O_NONBLOCK, opening a pipe in the file's place would block forever.
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK
 _ODD = {"nan": '"nan"', "inf": '"inf"', "-inf": '"-inf"'}
 
@@ -49,12 +49,11 @@ _ODD = {"nan": '"nan"', "inf": '"inf"', "-inf": '"-inf"'}
 def append_metrics(
     folder: str, step: int, group: str, values: Mapping[str, float], now: float | None = None
 ) -> None:
-    """Append a record to the `metrics` file in the directory of an attempt, for supervisors.
+    """Append a record to an attempt's `metrics` file. For use by supervisors.
 
     Use few, short and plain names. Steps must increase across attempts, as seconds since the epoch
-    do. From the first step of a later attempt on, its values replace those of the earlier attempt.
-    The server reads the record after a nudge (`nudger.nudge(METRICS)`) and at the end of the
-    attempt.
+    do. From its first step on, a later attempt's values replace those of the earlier attempt. The
+    server reads the record after a nudge (`nudger.nudge(METRICS)`) and when the attempt ends.
     """
     texts = {json.dumps(name): value for name, value in values.items()}
     line = json_record(time.time() if now is None else now, step, json.dumps(group), texts)
@@ -62,7 +61,7 @@ def append_metrics(
 
 
 def json_record(now: float, step: int, group: str, values: Mapping[str, float]) -> bytes:
-    """Encode values as a line of JSON. The names must already be JSON strings.
+    """Encode values as a line of JSON. The names must already be encoded as JSON strings.
 
     >>> json_record(12.5, 3, '"training"', {'"loss"': 0.5, '"norm"': float("inf")})
     b'[12.500000,3,"training",{"loss":0.5,"norm":"inf"}]\\n'
@@ -75,7 +74,7 @@ def json_record(now: float, step: int, group: str, values: Mapping[str, float]) 
 
 
 def progress_record(now: float, progress: float) -> bytes:
-    """Encode the progress of a program as a record.
+    """Encode a program's progress as a record.
 
     >>> progress_record(12.5, 0.25)
     b'[12.500000,"progress",0.25]\\n'
@@ -84,7 +83,7 @@ def progress_record(now: float, progress: float) -> bytes:
 
 
 class Form:
-    """The constant part of all binary records that have the same names."""
+    """The constant part of all binary records with the same names."""
 
     def __init__(self, group: str, names: Sequence[str]) -> None:
         self.line = json.dumps([group, list(names)]).encode("ascii") + b"\n"
@@ -102,7 +101,7 @@ class Form:
 
 
 def write_all(path: str, data: bytes) -> int:
-    """Append bytes to a file with one system call, and return the number of written bytes."""
+    """Append bytes to a file in one system call and return how many were written."""
     fd = os.open(path, _FLAGS, 0o600)
     try:
         return os.write(fd, data)
@@ -110,11 +109,11 @@ def write_all(path: str, data: bytes) -> int:
         try:
             os.close(fd)
         except OSError:
-            pass  # the bytes are written, so a retry would write them twice
+            pass  # the bytes are written, so retrying would write them twice
 
 
 class Sink:
-    """Appends records to the `metrics` file of an attempt, and never raises errors of the disk.
+    """Appends records to an attempt's `metrics` file without ever raising disk errors.
 
     The file is not kept open, because a program may close descriptors and fork at any time.
     """
@@ -136,12 +135,12 @@ class Sink:
         home = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(folder))))
         self._server = ServerAddress(os.path.join(home, "server.json"))
         self._next_nudge = 0.0
-        self._unwritten: list[bytes] = []  # records that wait for disk space
+        self._unwritten: list[bytes] = []  # records that are waiting for disk space
         self._owner = os.getpid()
         self._has_complained = False
 
     def know(self, form: Form) -> bool:
-        """Write the metric names of a record form to `metrics.names`.
+        """Write a record form's metric names to `metrics.names`.
 
         Return whether they are stored.
         """
@@ -152,7 +151,7 @@ class Sink:
         return written == len(form.line)
 
     def put(self, record: bytes) -> None:
-        """Append a record. Nudge the server, unless this process nudged it a moment ago."""
+        """Append a record. Nudge the server, unless this process did so a moment ago."""
         records = [record]
         if self._unwritten:
             records = [*self._take_unwritten(), record]
@@ -170,7 +169,7 @@ class Sink:
             send_once(self._message, self._server.find())
 
     def _take_unwritten(self) -> list[bytes]:
-        """Remove and return the records that wait for disk space.
+        """Remove and return the records that are waiting for disk space.
 
         If several threads call this, each record goes to only one of them.
         """
@@ -190,9 +189,9 @@ class Sink:
             self._unwritten = []
 
     def _keep(self, records: list[bytes], written: int, error: OSError | None) -> None:
-        """Keep the records that were not written.
+        """Keep the records that could not be written.
 
-        A partly written record is written again as a whole.
+        A partly written record is rewritten as a whole.
         """
         if not self._has_complained:
             self._has_complained = True
@@ -209,7 +208,7 @@ class Sink:
                 self._unwritten.append(record)
 
     def _complain(self, why: str) -> None:
-        """Print a warning once. The records may still be written later."""
+        """Print a warning, but only once. The records may still be written later."""
         import atexit
 
         atexit.register(self._flush)

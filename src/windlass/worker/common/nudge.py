@@ -1,11 +1,11 @@
-"""Nudges, which are datagrams that tell the server to read the files of an attempt.
+"""Nudges: datagrams that tell the server to read an attempt's files.
 
-Nudges may get lost, and the files remain the truth.
+Nudges may get lost, because the files are the source of truth.
 """
 
 from __future__ import annotations
 
-import _socket  # `socket` would add half to a supervisor's import time
+import _socket  # importing `socket` would add half to a supervisor's import time
 import errno
 import json
 import os
@@ -23,9 +23,9 @@ _PATIENCE = 0.02  # seconds that a program may wait to send a nudge
 
 
 class Nudger:
-    """Sends nudges to the server whose socket `server.json` currently names.
+    """Sends nudges to the server whose socket is currently named in `server.json`.
 
-    If no server runs, nothing is lost, because a server reads the files when it starts.
+    If no server is running, nothing is lost, because a server reads the files when it starts.
     """
 
     def __init__(self, server_file: str, key: dict[str, Any]) -> None:
@@ -35,23 +35,23 @@ class Nudger:
         }
         self._socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM)
         self._socket.setblocking(False)
-        self._unsent: dict[str, float] = {}  # each pending nudge, and the earliest time to send it
+        self._unsent: dict[str, float] = {}  # each pending nudge and the earliest time to send it
 
     def nudge(self, about: str, delay: float = 0.0) -> None:
         """Tell the server that the log (`LOG`), the state (`STATE`) or the metrics have changed.
 
-        A nudge with a delay is sent by the first `retry` after the delay.
+        A delayed nudge is sent by the first `retry` after the delay.
         """
         self._unsent[about] = time.monotonic() + delay if delay else 0.0
         self.retry()
 
     @property
     def is_pending(self) -> bool:
-        """Return whether nudges wait to be sent, so that `retry` must be called soon."""
+        """Return whether nudges are waiting to be sent, so that `retry` must be called soon."""
         return bool(self._unsent)
 
     def retry(self) -> None:
-        """Send the nudges whose time has come."""
+        """Send the nudges that are due."""
         now = time.monotonic()
         due = [about for about, not_before in self._unsent.items() if not_before <= now]
         address = self._server.find() if due else ""
@@ -60,7 +60,7 @@ class Nudger:
                 del self._unsent[about]
 
     def _send(self, about: str, address: str) -> bool:
-        """Send a nudge. Return False if it must be sent again."""
+        """Send a nudge. Return False if it must be resent."""
         if not address:
             return True
         try:
@@ -71,9 +71,9 @@ class Nudger:
 
 
 class ServerAddress:
-    """The address of the server's socket for nudges, which `server.json` contains.
+    """The address of the server's nudge socket, read from `server.json`.
 
-    The file is read again when it changes.
+    The file is reread when it changes.
     """
 
     def __init__(self, server_file: str) -> None:
@@ -81,7 +81,7 @@ class ServerAddress:
         self._cached: tuple[int, int, str] | None = None  # mtime, inode, address
 
     def find(self) -> str:
-        """Return the path of the server's socket, or "" if no server runs."""
+        """Return the path of the server's socket, or "" if no server is running."""
         try:
             status = os.stat(self._file)
         except OSError:
@@ -97,7 +97,7 @@ class ServerAddress:
 
 
 def send_once(message: bytes, address: str) -> None:
-    """Send one nudge and close the socket. Processes that run user code use this function."""
+    """Send one nudge and close the socket, for processes that run user code."""
     if not address:
         return
     try:

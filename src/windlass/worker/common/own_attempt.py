@@ -1,4 +1,4 @@
-"""The attempt to which this process belongs, and the paths of its files."""
+"""The attempt that this process belongs to, and the paths of its files."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import os
 
 from windlass.worker.common.process_tree import MARKER
 
-OUTPUTS = "outputs"  # the folder for output files, in the directory of a replica
+OUTPUTS = "outputs"  # the folder for output files in a replica's directory
 
 
 def replica() -> tuple[str, str, str, str] | None:
-    """Return uid, role, index and attempt of this process's replica, or None outside of a trial."""
+    """Return this replica's uid, role, index and attempt, or None outside of a trial."""
     parts = os.environ.get(MARKER, "").split("/")
     return (parts[0], parts[1], parts[2], parts[3]) if len(parts) in (4, 5) else None
 
 
 def moved_dir(path: str, supervisor: int) -> str:
-    """Return the current path of an attempt's directory, whose home may have been moved.
+    """Return the current path of an attempt's directory, in case its home was moved.
 
-    The supervisor's working directory is this directory, so the kernel knows the current path.
+    The directory is the supervisor's working directory, so the kernel knows its current path.
 
     >>> moved_dir("/proc", 1)
     '/proc'
@@ -32,17 +32,16 @@ def moved_dir(path: str, supervisor: int) -> str:
 
 
 def trial_dir() -> str | None:
-    """Return the directory of the trial, or None outside of a trial.
+    """Return the trial's directory, or None outside of a trial.
 
-    The directory contains the trial's checkpoints, even if the program changes the variable for the
-    home.
+    This is where the trial's checkpoints are, even if the program changes the home's variable.
     """
     checkpoints = os.environ.get("WINDLASS_CHECKPOINTS")
     return None if checkpoints is None else os.path.dirname(checkpoints)
 
 
 def attempt_dir() -> str | None:
-    """Return the directory of this attempt, or None outside of a trial."""
+    """Return this attempt's directory, or None outside of a trial."""
     trial, own = trial_dir(), replica()
     if trial is None or own is None:
         return None

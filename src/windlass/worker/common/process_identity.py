@@ -1,4 +1,4 @@
-"""Process identities, which show whether another process reuses the pid of a process."""
+"""Process identities, which reveal whether a pid has been reused by another process."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _boot_id = ""
 
 
 def process_identity(pid: int) -> str:
-    """Return a text that identifies a process for ever, or "" if the process has ended.
+    """Return text that identifies a process forever, or "" if the process has ended.
 
-    If the call raises `OSError`, the process may still be running.
+    If this raises `OSError`, the process may still be running.
 
     >>> process_identity(os.getpid()) == process_identity(os.getpid()) != ""
     True
@@ -24,7 +24,7 @@ def process_identity(pid: int) -> str:
     """
     if sys.platform == "linux":
         fields = _stat_fields(pid)
-        # A zombie counts as ended, because only its exit status is left.
+        # A zombie counts as ended, because nothing but its exit status is left.
         if fields is None or fields[0] in (b"Z", b"X"):
             return ""
         return f"{int(fields[19])}@{_boot()}"
@@ -60,7 +60,7 @@ def wait_for_end(pid: int, identity: str, timeout: float) -> bool:
             time.sleep(0.01)
         return not is_alive(pid, identity)
     try:
-        # The pidfd always refers to the same process, and becomes readable when the process ends.
+        # A pidfd always refers to the same process, and becomes readable when the process ends.
         if is_alive(pid, identity):
             ended = select.poll()
             ended.register(process, select.POLLIN)
@@ -77,7 +77,7 @@ def _stat_fields(pid: int) -> list[bytes] | None:
     except PermissionError:
         if os.stat(f"/proc/{pid}").st_uid == os.geteuid():
             raise
-        text = None  # a process of another user has this pid now
+        text = None  # another user's process now has this pid
     if text is None:
         return None
     # The second field is the process name in parentheses, which may contain any character.

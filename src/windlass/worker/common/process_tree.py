@@ -1,4 +1,4 @@
-"""Finds, signals and reaps all processes that a child process started."""
+"""Finds, signals and reaps all processes started, directly or indirectly, by a child process."""
 
 from __future__ import annotations
 
@@ -12,35 +12,34 @@ from windlass.worker.common.file_reads import read_process_file
 _KILL_AGAIN = 0.1
 _GIVE_UP = 15.0
 
-# This variable marks processes that a trial may start but that are not part of it, such as a server
-# and the supervisors of other trials. They and their descendants do not belong to the trial's
-# process tree.
+# Marks processes that a trial may start but that are not part of it, such as a server or another
+# trial's supervisor. They and their descendants do not belong to the trial's process tree.
 DETACHED = "WINDLASS_DETACHED"
-# This variable marks processes that an agent started.
+# Marks processes that an agent started.
 AWAY = "WINDLASS_AWAY"
-# The environment of the launcher contains a placeholder for this variable, which a fork overwrites.
-# The kernel only shows the environment with which a process was started, and a fork must be found
-# by its marker like any other process.
+# The launcher's environment contains a placeholder for this variable, which a fork overwrites in
+# place. The kernel only shows the environment that a process was started with, but a fork, like any
+# other process, must be found by its marker.
 MARKER = "WINDLASS_REPLICA"
 MARKER_ROOM = 160
 
 
 class ProcessTree:
-    """A child of this process and all its descendants.
+    """A child of this process, and all the child's descendants.
 
-    If `sees_orphans` is true, this process adopts orphans (on Linux), so no descendant is missed.
-    Otherwise, processes that left the child's process group are not found.
+    If `sees_orphans` is true, this process adopts orphans (on Linux), so that no descendant is
+    missed. If not, processes that left the child's process group are not found.
     """
 
     def __init__(self, first: int, *, sees_orphans: bool) -> None:
         self._first = first
         self._sees_orphans = sees_orphans
-        # the wait status of the child, once the child has ended
+        # the child's wait status, once it has ended
         self.first_status: int | None = None
-        self.first_ended: float | None = None  # when the end was noticed, by `time.monotonic`
+        self.first_ended: float | None = None  # when its end was noticed, by `time.monotonic`
 
     def reap(self) -> bool:
-        """Reap processes that have ended. Return whether any process is left."""
+        """Reap processes that have ended. Return whether any processes are left."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -55,14 +54,14 @@ class ProcessTree:
     def send(self, number: int) -> None:
         """Send a signal to all remaining processes.
 
-        Continue stopped processes, so that they receive it.
+        Continue stopped processes, so that they receive the signal.
         """
         try:
             everyone = descendants()
         except OSError:
-            everyone = []  # the next call reaches the processes outside of the process group
+            everyone = []  # the next call reaches processes outside the process group
         for signal_number in (number, signal.SIGCONT):
-            # Once the child is reaped, another process may reuse its pid, unless its process group
+            # Once the child has been reaped, its pid may be reused, unless its process group
             # exists.
             if (
                 self.first_status is None
@@ -78,7 +77,7 @@ class ProcessTree:
         try:
             return bool(descendants())
         except OSError:
-            return True  # if unknown, the caller checks again later
+            return True  # unknown, so the caller checks again later
 
     def _group_lives(self) -> bool:
         try:
@@ -91,17 +90,17 @@ class ProcessTree:
 
 
 class Termination:
-    """Ends a process tree: SIGTERM to all processes first, and SIGKILL after the grace period."""
+    """Ends a process tree: SIGTERM to all processes and, after the grace period, SIGKILL."""
 
     def __init__(self, family: ProcessTree) -> None:
-        self.was_first_signalled = False  # whether the child still ran when the termination began
+        self.was_first_signalled = False  # whether the child was running when this began
         self.was_first_killed = False
         self._family = family
         self._is_terminating = False
         self._killed_at: float | None = None
 
     def urge(self, now: float, by: float) -> float:
-        """Send the signals that are due. Return the time of the next call."""
+        """Send the signals that are due. Return when to call this again."""
         lives = self._family.first_status is None
         if not self._is_terminating:
             self._is_terminating = True
@@ -115,9 +114,9 @@ class Termination:
         return now + _KILL_AGAIN
 
     def is_hopeless(self, now: float) -> bool:
-        """Return whether processes still exist long after the kill.
+        """Return whether processes still exist long after they were killed.
 
-        Only the kernel can delay their end for so long.
+        Only the kernel can delay their end for that long.
         """
         return self._killed_at is not None and now > self._killed_at + _GIVE_UP
 
@@ -130,7 +129,7 @@ def _kill(pid: int, number: int) -> None:
 
 
 def descendants() -> list[tuple[int, int]]:
-    """Return pid and process group of each running descendant. Only Linux is supported."""
+    """Return the pid and process group of each running descendant. Supported only on Linux."""
     if sys.platform != "linux":
         return []
     groups: dict[int, int] = {}
@@ -158,9 +157,9 @@ def descendants() -> list[tuple[int, int]]:
 
 
 def is_detached(pid: int) -> bool:
-    """Return whether a process is not part of the trial in which it was started."""
+    """Return whether a process is not part of the trial that started it."""
     try:
         environ = read_process_file(pid, "environ")
     except PermissionError:
-        return False  # the process runs as another user now
+        return False  # the process now runs as another user
     return environ is not None and f"{DETACHED}=1".encode() in environ.split(b"\0")

@@ -1,4 +1,4 @@
-"""Reads the file with the access token of a home."""
+"""Reads the file with a home's access token."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _LONGEST = 4096  # bytes
 
 
 def read_token(path: str) -> str:
-    """Return the token, or "" if there is no file. Raise `ValueError` if the file is damaged.
+    """Return the token, or "" if the file is missing. Raise `ValueError` if it is damaged.
 
     >>> read_token("/nowhere/token")
     ''

@@ -1,1 +1,1 @@
-"""Writes the output of an attempt to log segments, and reads log segments."""
+"""Writes an attempt's output to log segments, and reads log segments."""

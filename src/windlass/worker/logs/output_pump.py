@@ -1,4 +1,4 @@
-"""The output pump, which copies output from pipes to the log and masks secrets."""
+"""The output pump, which copies output from pipes to the log, masking secrets."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# All lines within one read are then shorter than the limit of a record, and need no check.
+# All lines within one read are then shorter than the record limit, so they need no check.
 _READ_SIZE = TEXT_LIMIT - 4096
-_PATIENCE = 0.03  # seconds until an unfinished line is written
-_PATIENCE_WITH_SECRETS = 1.0  # seconds to wait for the rest of a possible secret
-_PATIENCE_WITH_SUSPECTS = 60.0  # seconds to wait for the rest of a likely secret
+_PATIENCE = 0.03  # seconds before an unfinished line is written
+_PATIENCE_WITH_SECRETS = 1.0  # seconds to wait for the end of a possible secret
+_PATIENCE_WITH_SUSPECTS = 60.0  # seconds to wait for the end of a likely secret
 
 
 class Stream:
-    """One pipe of a program, whose output arrives in pieces."""
+    """One of a program's pipes, whose output arrives in pieces."""
 
     def __init__(self, fd: int, name: str, secrets: Sequence[str], log: SegmentWriter) -> None:
         self.fd = fd
-        self.due: float | None = None  # the time at which `flush` should be called
+        self.due: float | None = None  # when `flush` should be called
         self.was_full = False  # whether the last read filled the buffer
         self._name = name
         self._masker = Masker(secrets) if secrets else None
         self._log = log
-        self._line = b""  # the beginning of a line that has not ended
+        self._line = b""  # the beginning of an unfinished line
 
     def read(self, now: float) -> bool:
         """Read available output. Return whether the pipe is still open."""
@@ -53,9 +53,9 @@ class Stream:
         self._line, self.due = b"", None
 
     def end_piece(self) -> None:
-        """Write the start of an unfinished line now, before later output of another stream.
+        """Write the start of an unfinished line now, before another stream's later output.
 
-        Text that may be the start of a secret continues to wait.
+        Text that may be the start of a secret keeps waiting.
         """
         if self._line and not (self._masker and self._masker.is_holding):
             text = self._line[: _whole_characters(self._line)]
@@ -80,8 +80,7 @@ class Stream:
 
     def _set_due(self, now: float) -> None:
         if self._line:
-            # Count from the first piece of a line, so that a line that keeps growing is written in
-            # time.
+            # Count from a line's first piece, so that a line that keeps growing is written in time.
             self.due = now + _PATIENCE if self.due is None else min(self.due, now + _PATIENCE)
         elif self._masker and self._masker.is_holding:
             self.due = now + self._patience()
@@ -106,13 +105,13 @@ class Stream:
             self._line = self._write_piece(self._line)
 
     def _write_lines(self, lines: bytes) -> None:
-        # Only the first line can be too long, because all other lines lie within one read.
+        # Only the first line can be too long, because all others lie within one read.
         while len(lines) > TEXT_LIMIT and lines.find(b"\n", 0, TEXT_LIMIT + 1) < 0:
             lines = self._write_piece(lines)
         self._log.add(encode_lines(time.time(), self._name, lines))
 
     def _write_piece(self, text: bytes) -> bytes:
-        """Write as much of a text as fits into one record, and return the rest."""
+        """Write as much text as fits into one record and return the rest."""
         piece = text[:TEXT_LIMIT]
         piece = piece[: _whole_characters(piece) or TEXT_LIMIT]
         self._write_unfinished(piece)
@@ -124,7 +123,7 @@ class Stream:
 
 
 def _whole_characters(text: bytes) -> int:
-    """Return the length of a text without an incomplete UTF-8 character at its end.
+    """Return the length of text without an incomplete UTF-8 character at its end.
 
     >>> _whole_characters("né".encode()), _whole_characters("né".encode()[:-1])
     (3, 1)

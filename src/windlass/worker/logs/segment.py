@@ -1,9 +1,9 @@
-"""Log segments, which are files with one record per line: `1763244000.123456:o the text`.
+"""Log segments: files with one record per line, such as `1763244000.123456:o the text`.
 
-The tag after the colon is `o` for stdout and `e` for stderr. `O` and `E` mark text without a
-newline at its end, which the next record of that stream continues. In these records, the character
-`MARK` replaces the colon. A search for this rare character shows quickly whether a block contains
-such records.
+The tag after the colon is `o` for stdout or `e` for stderr. `O` and `E` mark text that does not end
+in a newline and that the stream's next record continues. In these records, the character `MARK`
+replaces the colon. Because this character is rare, a search for it quickly shows whether a block
+contains such records.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ STDOUT, STDERR = "stdout", "stderr"
 TEXT_LIMIT = 64 * 1024
 TIME_WIDTH = 17
 HEADER_WIDTH = TIME_WIDTH + 3  # the width of time, separator, tag and space
-BUFFER = 1 << 20  # bytes of records that wait for a full disk
+BUFFER = 1 << 20  # bytes of records that are waiting for space on a full disk
 MARK = b"\x1d"  # the separator before the tag of unfinished text
 
 TYPE_CHECKING = False
@@ -30,7 +30,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def encode_lines(time: float, stream: str, lines: bytes) -> bytes:
-    """Encode whole lines as records. Each line ends in a newline and is within the length limit.
+    """Encode whole lines, which end in newlines and respect the length limit, as records.
 
     >>> encode_lines(1763244000.123456, STDOUT, b"a\\nb\\n")
     b'1763244000.123456:o a\\n1763244000.123456:o b\\n'
@@ -40,7 +40,7 @@ def encode_lines(time: float, stream: str, lines: bytes) -> bytes:
 
 
 def encode_open(time: float, stream: str, text: bytes) -> bytes:
-    """Encode text without a newline at its end as a record.
+    """Encode text that does not end in a newline as a record.
 
     >>> encode_open(1763244000.0, STDERR, b"50%\\r")
     b'1763244000.000000\\x1dE 50%\\r\\n'
@@ -49,10 +49,10 @@ def encode_open(time: float, stream: str, text: bytes) -> bytes:
 
 
 def read_parts(data: bytes, base_offset: int = 0) -> list[Part]:
-    """Decode all complete records in a block of a segment.
+    """Decode all complete records in a block from a segment.
 
-    For each record, return the time, the stream, the text, whether the text ended its line, and the
-    offset after the record in the segment.
+    For each record, return its time, stream and text, whether the text ends its line, and the
+    offset in the segment after the record.
 
     >>> read_parts(b"1763244000.000000:o hello\\n1763244000.500000:e to", 100)
     [(1763244000.0, 'stdout', b'hello', True, 126)]
@@ -70,7 +70,7 @@ def read_parts(data: bytes, base_offset: int = 0) -> list[Part]:
 
 
 def _parse(line: bytes) -> tuple[float, str, bytes, bool] | None:
-    """Decode one record. Return None for invalid data, which a crash of the machine may leave."""
+    """Decode one record. Return None for invalid data, which a machine's crash may leave behind."""
     tag = line[TIME_WIDTH + 1 : TIME_WIDTH + 2]
     stream = _STREAMS.get(tag)
     if stream is None or not has_header(line):
@@ -81,7 +81,7 @@ def _parse(line: bytes) -> tuple[float, str, bytes, bool] | None:
 def has_header(line: bytes) -> bool:
     """Return whether a line starts like a record.
 
-    The check does not use `float`, which accepts "nan".
+    `float` does not suffice for this check, because it accepts "nan".
     """
     return (
         line[:10].isdigit()
@@ -95,8 +95,8 @@ def has_header(line: bytes) -> bool:
 class SegmentWriter:
     """Appends records to a segment with one write per batch, and handles a full disk.
 
-    Records that cannot be written wait in memory, up to `BUFFER` bytes. Further records are
-    dropped, and a note in the log says how many bytes are missing.
+    Records that cannot be written wait in memory, up to `BUFFER` bytes. Once the buffer is full,
+    records are dropped, and a note in the log says how many bytes are missing.
 
     >>> import tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "log")
@@ -118,12 +118,12 @@ class SegmentWriter:
 
     @property
     def unwritten(self) -> int:
-        """The number of bytes that are not in the file, because they wait or were dropped."""
+        """The number of bytes that are not in the file because they are waiting or were dropped."""
         return len(self._waiting) + self._lost
 
     @property
     def why_unwritten(self) -> str:
-        """The reason why text could not be written, or "" if all text was written."""
+        """Why text could not be written, or "" if all text was written."""
         return self._why
 
     def add(self, records: bytes) -> None:
@@ -155,9 +155,9 @@ class SegmentWriter:
         return rest < len(waiting)
 
     def _keep(self, records: bytes) -> None:
-        """Keep as many complete records as the buffer can hold, and count the rest as lost."""
+        """Keep as many complete records as fit into the buffer, and count the rest as lost."""
         end = BUFFER - len(self._waiting)
-        # after a loss, drop all further records, so that there is only one gap
+        # after a loss, drop everything that follows, so that there is only one gap
         if len(records) > end or self._lost:
             end = 0 if self._lost else records.rfind(b"\n", 0, max(end, 0)) + 1
             self._lost += len(records) - end
@@ -170,7 +170,7 @@ class SegmentWriter:
     def _write(self, data: bytes) -> int:
         """Append records. Return the number of bytes that could not be written.
 
-        This method never raises errors of the disk.
+        This method never raises disk errors.
         """
         view = memoryview(data)
         written = 0
@@ -188,7 +188,7 @@ class SegmentWriter:
         return 0
 
     def _cut_torn_record(self) -> None:
-        """Cut off the incomplete record of a killed writer. Readers would wait for its end."""
+        """Cut off a killed writer's incomplete record, which readers would wait for."""
         size = os.fstat(self._fd).st_size
         end = size
         while end > 0:

@@ -1,4 +1,4 @@
-"""Reads log segments from their end or from a time on, and joins records into lines."""
+"""Reads log segments from their end or from a given time on, and joins records into lines."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
     from windlass.worker.logs.segment import Part
 
 _TAIL_BLOCK = 256 * 1024
-_LINE_LIMIT = 1024 * 1024  # bytes of a joined line to keep
+_LINE_LIMIT = 1024 * 1024  # bytes to keep of a joined line
 _SEARCHED = 4096  # bytes in which to search for the start of a record
 _LONGEST_RECORD = TEXT_LIMIT + HEADER_WIDTH + 1
 
 
 class SegmentLine(NamedTuple):
-    """A line as the program wrote it. It may have been stored as several records."""
+    """A line as the program wrote it, which may be stored as several records."""
 
     time: float
     stream: str
     text: bytes
     ended: bool
-    start: int  # the offset of its first record
+    start: int  # its first record's offset
     end: int  # the offset after its last record
 
 
 def join_lines(parts: Iterable[Part]) -> list[SegmentLine]:
-    """Join records into lines, in the order in which the lines start.
+    """Join records into lines, ordered by where the lines start.
 
     >>> data = b"0000000001.000000\\x1dO 10%\\n0000000002.000000:e oh\\n0000000003.000000:o 20%\\n"
     >>> [(line.stream, line.text) for line in join_lines(read_parts(data))]
@@ -55,7 +55,7 @@ def join_lines(parts: Iterable[Part]) -> list[SegmentLine]:
 
 
 def go_on(begun: dict[str, UnfinishedLine], part: Part) -> SegmentLine | None:
-    """Add a record to the unfinished lines. Return the line that the record ends, or None."""
+    """Add a record to the unfinished lines. Return the line that it completes, or None."""
     time, stream, text, ended, end = part
     line = begun.get(stream)
     if line is None:
@@ -68,9 +68,9 @@ def go_on(begun: dict[str, UnfinishedLine], part: Part) -> SegmentLine | None:
 
 
 class UnfinishedLine:
-    """A line that has not ended yet. Its pieces are joined only once, at the end of the line.
+    """A line that has not ended yet. Its pieces are joined only once, when it ends.
 
-    A progress bar may consist of a million pieces.
+    This matters because a progress bar may consist of a million pieces.
     """
 
     def __init__(self, time: float, stream: str, start: int) -> None:
@@ -101,11 +101,10 @@ def tail(
     first_byte: int = 0,
     end_byte: int | None = None,
 ) -> tuple[list[SegmentLine], int]:
-    """Return the last lines of a segment, or of a part of it, and the offset at their end.
+    """Return the last lines in a segment, or in part of it, and the offset at their end.
 
     Only the blocks with these lines are read, so a line that started long before may lack its
-    beginning. `limit` is the largest number of bytes to read, so there may be fewer lines than
-    requested.
+    beginning. At most `limit` bytes are read, so there may be fewer lines than requested.
     """
     try:
         fd = regular_only(path, os.O_RDONLY)
@@ -116,14 +115,14 @@ def tail(
         last_look = first_byte if limit is None else max(first_byte, start - limit)
         end = ended = 0
         blocks: list[list[Part]] = []  # in reverse order
-        # Read one line more than requested, because the first line may lack its beginning.
+        # Read one line more than requested, because the first one may lack its beginning.
         while start > last_look and (ended <= count if count else not end):
             begin = max(first_byte, start - _TAIL_BLOCK)
             block = os.pread(fd, start - begin, begin)
             whole = block.rfind(b"\n") + 1
             end = end or (begin + whole if whole else 0)
-            # The text before the first newline starts in the previous block. A block without a
-            # newline contains no complete record, because no record is that long.
+            # Text before the first newline belongs to a record in the previous block. A block
+            # without a newline contains no complete record, because records are never that long.
             is_inside = begin > first_byte
             first = block.find(b"\n", 0, len(block) - 1) + 1 if is_inside else 0
             start = begin + first
@@ -138,9 +137,9 @@ def tail(
 
 
 def first_since(path: str, when: float) -> int:
-    """Return the offset of the first record at or after a time, or the end of the segment.
+    """Return the offset of the first record at or after a time, or else the segment's end.
 
-    The function uses bisection, so it reads only a few dozen positions even in a large segment.
+    Bisection requires reading at only a few dozen positions, even in a large segment.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile() as file:
@@ -158,7 +157,7 @@ def first_since(path: str, when: float) -> int:
             if record is not None and record[1] < when:
                 low = record[0] + HEADER_WIDTH
                 continue
-            # no record starts between this position and the record that was just read
+            # no record starts between this position and the record just read
             high = middle
             if record is not None:
                 offset = record[0]
@@ -166,9 +165,9 @@ def first_since(path: str, when: float) -> int:
 
 
 def _next_record(fd: int, start: int, end: int) -> tuple[int, float] | None:
-    """Return the offset and the time of the first record that starts within a block."""
+    """Return the offset and time of the first record that starts within a block."""
     at = max(start - 1, 0)
-    # otherwise, the text before the first newline belongs to an earlier record
+    # otherwise, text before the first newline belongs to an earlier record
     is_begin = start == 0
     while at < end:
         data = os.pread(fd, _SEARCHED if at == max(start - 1, 0) else _LONGEST_RECORD, at)
@@ -183,5 +182,5 @@ def _next_record(fd: int, start: int, end: int) -> tuple[int, float] | None:
             return None
         if has_header(header):
             return at + skipped, float(header[:TIME_WIDTH])
-        at, is_begin = at + skipped, False  # skip data that a crash of the machine damaged
+        at, is_begin = at + skipped, False  # skip data that a machine's crash damaged
     return None

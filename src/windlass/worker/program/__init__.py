@@ -1,3 +1,1 @@
-"""Code that runs in the user's process: calling the function, storing the result or the failure,
-metrics and checkpoints.
-"""
+"""Code that runs in the user's process: calls the function, stores its outcome, and reports."""

@@ -1,6 +1,4 @@
-"""Run a user's function in its own process: load the function, call it, and store the result or the
-exception.
-"""
+"""Calls a user's function in its own process and stores the result or the exception."""
 
 from __future__ import annotations
 
@@ -35,7 +33,7 @@ _LONG_TEXT = 100_000
 
 
 def run_call(attempt_dir: str) -> None:
-    """Call the function that the launch file names, then exit as a Python program would."""
+    """Call the function named in the launch file, then exit as a Python program would."""
     supervisor = os.getppid()
     launch = retried(lambda: read_json(os.path.join(attempt_dir, "launch.json")))
     if launch is None:
@@ -43,7 +41,7 @@ def run_call(attempt_dir: str) -> None:
     sys.argv = [launch["executable"]["qualname"]]
     _set_import_paths(launch)
     order_streams()
-    # Read the secrets before user code runs, which may change the environment.
+    # Read the secrets first, because user code may change the environment.
     secrets = [os.environ[name] for name in launch["secret_names"] if name in os.environ]
     failure = Failure(attempt_dir, launch, secrets)
     try:
@@ -65,7 +63,7 @@ def run_call(attempt_dir: str) -> None:
         failure.record(error, dumps_exception)
         sys.exit(1)
     if not launch.get("keeps_value", True):
-        return  # the job's result is the result of another replica
+        return  # a different replica's result becomes the job's result
     failure.attempt_dir = moved_dir(attempt_dir, supervisor)
     try:
         store_result(failure.attempt_dir, value, secrets)
@@ -79,7 +77,7 @@ def load_payload(
 ) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
     """Read a pickled function, its positional arguments and its keyword arguments from a file.
 
-    Large values are blobs of the store `blobs`.
+    Large values are blobs in the store `blobs`.
     """
     payload = None
     try:
@@ -89,7 +87,7 @@ def load_payload(
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "cloudpickle":
             raise
-    if payload is None:  # outside of the handler, so that later errors do not name this error
+    if payload is None:  # outside of the handler, so that later errors do not mention this one
         load_cloudpickle()
         with open_call(path, blobs) as file:
             payload = pickle.load(file)  # noqa: S301  # as above
@@ -100,9 +98,9 @@ def load_payload(
 
 
 def load_source_lines(file: BufferedIOBase) -> None:
-    """Read the sources of functions without a file, which follow the call in its file.
+    """Read the sources of functions without a file, stored after the call in the same file.
 
-    Tracebacks and `inspect.getsource` then find the lines, as they did for the caller.
+    Tracebacks and `inspect.getsource` then find these sources, as they did in the caller's process.
     """
     if not file.peek(1):  # type: ignore[attr-defined]  # a buffered reader
         return
@@ -120,11 +118,11 @@ def load_source_lines(file: BufferedIOBase) -> None:
 def _changed(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], path: str
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments for a repeated call, with the changed values from the file `path`."""
+    """Return a repeated call's arguments, with changed values from the file `path`."""
     import inspect
 
     changes: dict[str, Any] = {}
-    with open(path, "rb") as file:  # may hold several sets of changes
+    with open(path, "rb") as file:  # may contain several sets of changes
         while file.peek(1):
             changes.update(pickle.load(file))  # noqa: S301  # the author wrote the file
     bound = inspect.signature(function).bind_partial(*args, **kwargs)
@@ -140,7 +138,7 @@ def _changed(
 
 
 def store_result(attempt_dir: str, value: object, secrets: Sequence[str] = ()) -> None:
-    """Write a value to `result.pkl`, and its short repr to `result.json`.
+    """Write a value to `result.pkl` and its short repr to `result.json`.
 
     >>> import tempfile
     >>> attempt_dir = tempfile.mkdtemp()
@@ -168,7 +166,7 @@ def store_result(attempt_dir: str, value: object, secrets: Sequence[str] = ()) -
 
 
 def short_repr(value: object, secrets: Sequence[str] = ()) -> str:
-    """Return a value's repr as a line of at most 200 characters, with secrets masked.
+    """Return a value's repr as one line of at most 200 characters, with secrets masked.
 
     >>> short_repr([1, 2])
     '[1, 2]'
@@ -178,7 +176,7 @@ def short_repr(value: object, secrets: Sequence[str] = ()) -> str:
     True
     """
     try:
-        # Mask secrets in a longer text, since half a secret at the cut would not be recognized.
+        # Mask secrets in a longer text, because half a secret at the cut would not be recognized.
         text = _Glance(_LONG_TEXT if secrets else TEXT_LIMIT).repr(value)
     except Exception as error:  # noqa: BLE001  # a repr of user code may raise any error
         text = f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
@@ -187,16 +185,14 @@ def short_repr(value: object, secrets: Sequence[str] = ()) -> str:
 
 
 def _set_import_paths(launch: Mapping[str, Any]) -> None:
-    """Make the modules importable that were importable for the caller of the function."""
+    """Make the same modules importable as in the process that submitted the function."""
     ours = import_paths(launch)
     sys.path[:] = [*ours, *(path for path in sys.path if path not in ours)]
     sys.path += [path for path in launch["extra_paths"] if path not in sys.path]
 
 
 def _set_own_file(function: Callable[..., Any], launch: Mapping[str, Any]) -> None:
-    """Set `__file__` of a function that was pickled by value to the restored copy of the function's
-    file.
-    """
+    """Set `__file__` for a function pickled by value to its file's restored copy."""
     names = getattr(function, "__globals__", {})
     file, root = names.get("__file__"), launch["root"].rstrip("/") + "/"
     if launch["root"] and isinstance(file, str) and file.startswith(root):
@@ -210,12 +206,12 @@ def _find_function(module_name: str, qualname: str) -> Callable[..., Any]:
     function: Any = sys.modules[module_name]
     for name in qualname.split("."):
         function = getattr(function, name)
-    # `wl.run` replaced the function by an object that contains it.
+    # `wl.run` replaced the function with an object that wraps it.
     return function.__wrapped__ if hasattr(function, "__wrapped__") else function  # type: ignore[no-any-return]
 
 
 class _Glance(reprlib.Repr):
-    """Computes a repr that contains only the beginning of large containers."""
+    """Computes a repr that contains only the beginning of each large container."""
 
     def __init__(self, longest: int) -> None:
         super().__init__()
@@ -233,6 +229,6 @@ class _Glance(reprlib.Repr):
     def repr_dict(self, x: dict[Any, Any], level: int) -> str:
         if level <= 0 or len(x) > self.maxdict:
             return super().repr_dict(x, level)
-        # Keep the order of the dictionary. The base class sorts the keys.
+        # Keep the dictionary's order. The base class sorts the keys.
         items = (f"{self.repr1(k, level - 1)}: {self.repr1(v, level - 1)}" for k, v in x.items())
         return "{" + ", ".join(items) + "}"

@@ -1,10 +1,10 @@
-"""The file of a pickled call, whose large values are blobs of their own.
+"""The file of a pickled call, whose large values are separate blobs.
 
-A small call is a plain pickle. A call with large values is a list in JSON:
-`{"files":[[number, "f", digest, size], ...], "pickle":[text, number, text, ...], "version":3}`.
-The pickle is the concatenation of the entries of `pickle`: a text is base64, and a number stands
-for the content of the blob in that line of `files`. The key `files` comes first, as in a manifest,
-so that garbage collection keeps the blobs.
+A small call is a plain pickle. A call with large values is a JSON object: `{"files":[[number, "f",
+digest, size], ...], "pickle":[text, number, text, ...], "version":3}`. The pickle is the
+concatenation of the entries of `pickle`: a text is base64, and a number stands for the content of
+the blob with that number in `files`. The key `files` comes first, as in a manifest, so that garbage
+collection keeps the blobs.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    # A part of a pickle: its bytes, or the digest and the size of the blob with the bytes.
+    # Part of a pickle: its bytes, or the digest and size of the blob that contains them.
     Part = bytes | tuple[str, int]
 
-_BEGIN = b'{"files":['  # a pickle begins with the byte 0x80
+_BEGIN = b'{"files":['  # unlike a pickle, which begins with the byte 0x80
 _BUFFER = 64 * 1024
 
 
 def encode_parts(parts: Sequence[Part]) -> bytes:
-    """Return the file of a pickle in parts.
+    """Encode a pickle, split into parts, as a file.
 
     >>> encode_parts([b"abc", ("00", 3)])
     b'{"files":[["0","f","00",3]],"pickle":["YWJj",0],"version":3}'
@@ -46,7 +46,7 @@ def encode_parts(parts: Sequence[Part]) -> bytes:
 
 
 def large_values(path: str) -> dict[str, int]:
-    """Return the digests and sizes of the large values of a call; empty for a plain pickle."""
+    """Return the digests and sizes of a call's large values, or {} for a plain pickle."""
     with open(path, "rb") as file:
         if file.read(len(_BEGIN)) != _BEGIN:
             return {}
@@ -55,7 +55,7 @@ def large_values(path: str) -> dict[str, int]:
 
 
 def open_call(path: str, blobs: str) -> io.BufferedIOBase:
-    """Open the pickle of a call, with the large values from the store `blobs`."""
+    """Open a call's pickle, with large values from the store `blobs`."""
     file = open(path, "rb")  # noqa: SIM115  # the caller closes it
     if file.peek(len(_BEGIN))[: len(_BEGIN)] != _BEGIN:
         return file
@@ -70,7 +70,7 @@ def open_call(path: str, blobs: str) -> io.BufferedIOBase:
 
 
 class _Parts(io.RawIOBase):
-    """The concatenation of bytes and of files. Unpickling reads a large value into its place."""
+    """The concatenation of bytes and files. Unpickling reads each large value into its place."""
 
     def __init__(self, parts: Sequence[bytes | str]) -> None:
         self._rest = list(reversed(parts))

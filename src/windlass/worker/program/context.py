@@ -1,4 +1,4 @@
-"""Functions that a program calls inside a trial. The functions also work outside of a trial."""
+"""Functions that a program calls inside a trial. They also work outside of trials."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LARGEST_METADATA = 64 << 10
 
 
 def rank() -> int:
-    """Return the rank of this replica, counted from 0. Outside of a trial, return 0.
+    """Return this replica's rank, counted from 0. Outside of a trial, return 0.
 
     Replicas of service roles, such as TensorFlow's `ps`, have the rank -1.
 
@@ -37,7 +37,7 @@ def rank() -> int:
 
 
 def world_size() -> int:
-    """Return the number of replicas that have a rank. Outside of a trial, return 1.
+    """Return the number of replicas with a rank. Outside of a trial, return 1.
 
     ```python
     mine = range(1000)[wl.rank() :: wl.world_size()]  # this replica's share of the work
@@ -55,16 +55,15 @@ def save_checkpoint(
     metadata: Mapping[str, Any] | None = None,
     shard: bool | tuple[int, int] = False,
 ) -> str | None:
-    """Save a file or a folder as the trial's newest checkpoint, and return the checkpoint's uid.
+    """Save a file or folder as the trial's newest checkpoint and return the checkpoint's uid.
 
-    A checkpoint is stored completely or not at all. The checkpoint outlives the attempt and the
-    trial: `latest_checkpoint` finds it after a restart, and `wl.get_checkpoint(uid)` finds it on
-    any machine. Saving does not change `path`. Files that are equal to files of the previous
-    checkpoint are not stored again. If files change during the save, the function raises an error
-    and stores nothing.
+    A checkpoint is stored completely or not at all. It outlives both the attempt and the trial:
+    `latest_checkpoint` finds it after a restart, and `wl.get_checkpoint(uid)` finds it on any
+    machine. Saving does not change `path`. Files that are unchanged since the previous checkpoint
+    are not stored again. If files change during the save, an error is raised and nothing is stored.
 
-    Every replica may call the function, but only rank 0 saves. In other ranks, outside of a trial,
-    and after the end of the trial, the function does nothing and returns None.
+    Every replica may call this function, but only rank 0 saves. In all other ranks, outside of a
+    trial, and after the trial's end, the function does nothing and returns None.
 
     ```python
     import json
@@ -76,12 +75,11 @@ def save_checkpoint(
 
     Args:
         path: the file or folder to save.
-        step: the training step. The checkpoint has the metrics that were reported at this step or
-            at the last step before it.
-        metadata: values by name. JSON must be able to represent the values.
-        shard: True if every rank saves its own files. Each rank then passes the same `step` and
-            uses different file names. The files of all ranks form one checkpoint, which exists
-            once the last rank has saved. A pair is a part's number, counted from 0, and the number
+        step: the training step. The checkpoint shows the metrics as of this step.
+        metadata: a mapping from names to JSON values.
+        shard: True if every rank saves its own files. All ranks must then pass the same `step` and
+            use different file names. Their files form one checkpoint, which exists once the last
+            rank has saved. Alternatively, a pair of a part's number, counted from 0, and the number
             of parts: `shard=(0, 4)`.
     """
     number = None if step is None else _step(step)
@@ -103,7 +101,7 @@ def save_checkpoint(
             from windlass.worker.checkpoints import shards
 
             uid = shards.save(saver, source, number, noted, *part, _reported_step())
-    except (OSError, RuntimeError):  # also raised if the store is deleted
+    except (OSError, RuntimeError):  # also raised if the store was deleted
         if not _is_over():
             raise
         return None  # the trial is over, and the server has deleted its unfinished files
@@ -112,13 +110,11 @@ def save_checkpoint(
 
 
 def latest_checkpoint() -> str | None:
-    """Return the path to a copy of the trial's newest checkpoint, or None if there is no
-    checkpoint.
+    """Return the path of a copy of the trial's newest checkpoint, or None if there is none.
 
-    The copy is a file or a folder, as the program saved it. The program may change the copy. The
-    copy exists until the attempt ends or a later call returns a newer checkpoint. A trial that
-    continues another trial starts with the other trial's checkpoint. Outside of a trial, the
-    function returns None.
+    The copy is a file or folder, as it was saved, and the program may change it. It exists until
+    the attempt ends or a later call returns a newer checkpoint. A trial that continues another
+    trial starts with that trial's checkpoint. Outside of a trial, this function returns None.
 
     ```python
     saved = wl.latest_checkpoint()
@@ -145,7 +141,7 @@ def latest_checkpoint() -> str | None:
 
 
 def _continue_steps(saver: checkpoint_records.Saver, copy: str) -> None:
-    """Let reports without a step continue after the step of a checkpoint."""
+    """Let reports without a step continue after a checkpoint's step."""
     number = os.path.basename(os.path.dirname(copy)).partition("-")[0]
     record = checkpoint_records.read_record(saver.folder, int(number)) if number.isdecimal() else {}
     step = (record or {}).get("reported_step", (record or {}).get("step"))
@@ -156,11 +152,11 @@ def _continue_steps(saver: checkpoint_records.Saver, copy: str) -> None:
 
 
 def should_stop() -> bool:
-    """Return whether the program should save its state and end. A call takes a few microseconds.
+    """Return whether the program should save its state and end. This takes a few microseconds.
 
-    The function returns True after `trial.ask_to_stop()` and after a search stopped the trial
-    early. It also returns True while Windlass stops the attempt, which helps programs that ignore
-    SIGTERM. Outside of a trial, the function returns False.
+    The result is True after a call of `trial.ask_to_stop()`, after a search has stopped the trial
+    early, and while Windlass is stopping the attempt, which helps programs that ignore SIGTERM.
+    Outside of a trial, the result is False.
 
     ```python
     for step in range(1000):
@@ -174,13 +170,13 @@ def should_stop() -> bool:
         trial, attempt = trial_dir(), attempt_dir()
         if trial is None or attempt is None:
             return False
-        # The second file is written before any signal, so no signal handler is needed.
+        # The second file is written before any signal is sent, so no signal handler is needed.
         signs = (os.path.join(trial, "should_stop"), os.path.join(attempt, "stop.json"))
         _stop_signs[marker] = signs
     return os.access(signs[0], os.F_OK) or os.access(signs[1], os.F_OK)
 
 
-_stop_signs: dict[str, tuple[str, str]] = {}  # files that request a stop, by replica
+_stop_signs: dict[str, tuple[str, str]] = {}  # the files that request a stop, by replica
 
 
 def _step(step: SupportsIndex) -> int:
@@ -217,9 +213,7 @@ def _path(path: str | os.PathLike[str]) -> str:
 
 
 def _metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the metadata of a checkpoint as JSON values. Raise an error if JSON cannot represent
-    them.
-    """
+    """Return checkpoint metadata as JSON values. Raise an error if this is impossible."""
     try:
         noted: dict[Any, Any] = dict(metadata or {})
     except (TypeError, ValueError):
@@ -232,7 +226,7 @@ def _metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
     import json
 
     try:
-        # NaN and infinities, which JSON lacks, become strings. Numbers of NumPy and PyTorch become
+        # NaN and infinities, which JSON lacks, become strings. NumPy and PyTorch numbers become
         # plain numbers.
         plain = json.dumps(noted, default=_item, ensure_ascii=False)
         kept: dict[str, Any] = json.loads(plain, parse_constant=_ODD.get)
@@ -295,7 +289,7 @@ def _part(shard: bool | tuple[int, int]) -> tuple[int, int] | None:
 
 
 def _saver() -> checkpoint_records.Saver | None:
-    """Return this attempt's identity as a saver of checkpoints, or None outside of a trial."""
+    """Return this attempt as a saver of checkpoints, or None outside of a trial."""
     folder = os.environ.get("WINDLASS_CHECKPOINTS")
     if "WINDLASS_TRIAL_ID" not in os.environ or folder is None:
         return None
@@ -308,9 +302,9 @@ def _saver() -> checkpoint_records.Saver | None:
 
 
 def _is_over() -> bool:
-    """Return whether this attempt has ended although this process still runs.
+    """Return whether this attempt has ended although this process is still running.
 
-    A process that Windlass did not start continues when its trial is stopped or deleted.
+    A process that Windlass did not start keeps running when its trial is stopped or deleted.
     """
     attempt = attempt_dir()
     if attempt is None:
@@ -321,7 +315,7 @@ def _is_over() -> bool:
 def _tell(saver: checkpoint_records.Saver) -> None:
     """Notify the server of a new checkpoint.
 
-    If the notification is lost, the server reads the checkpoint's files when the attempt ends.
+    If the notification is lost, the server finds the checkpoint when the attempt ends.
     """
     own, trial = replica(), trial_dir()
     if own is None or trial is None:
@@ -337,9 +331,9 @@ def _tell(saver: checkpoint_records.Saver) -> None:
 
 
 def _is_keeper() -> bool:
-    """Return whether this process saves the checkpoints of the trial.
+    """Return whether this process saves the trial's checkpoints.
 
-    Only rank 0 does. A launcher such as `torchrun` starts several processes for rank 0 and gives
-    each process a number on the machine. Only the process with number 0 saves.
+    Only rank 0 does. If a launcher such as `torchrun` starts several processes for rank 0, only the
+    process with local rank 0 saves.
     """
     return rank() == 0 and os.environ.get("LOCAL_RANK", "0") == "0"

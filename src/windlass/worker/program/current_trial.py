@@ -1,4 +1,4 @@
-"""The trial of the running program, read from the files of the attempt."""
+"""The running program's trial, read from the attempt's files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class CurrentTrial:
-    """The trial of the running program, and the replica and attempt that this process belongs to.
+    """The running program's trial, including the replica and attempt of this process.
 
     ```python
     trial = wl.current_trial()
@@ -54,11 +54,11 @@ class CurrentTrial:
 
 
 def current_trial() -> CurrentTrial | None:
-    """Return the trial of the running program, or None outside of a trial.
+    """Return the running program's trial, or None outside of a trial.
 
     `id`, `name`, `experiment`, `params` and `directory` describe the trial. `role`, `index`,
-    `attempt` and `rank` describe the replica that runs this program. The function sends no request,
-    because the values were written to a file before the process started.
+    `attempt` and `rank` describe this program's replica. No request is sent, because the values
+    were written to a file before the process started.
 
     ```python
     trial = wl.current_trial()

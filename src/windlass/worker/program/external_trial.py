@@ -1,10 +1,9 @@
-"""External trials. An external trial is a process that Windlass did not start and that registers
-itself as a trial.
+"""External trials: processes that Windlass did not start and that register themselves as trials.
 
-The process does the work of a supervisor. It takes the lock of the attempt, so that no other
-process can be the same attempt. It writes its process identity to `state.json`, and an exit record
-when the trial ends. The trial is running for as long as the kernel lists the process. There is no
-heartbeat, so a busy or paused process still counts as running.
+The process does the work of a supervisor. It takes the attempt's lock, so that no second process
+can be the same attempt. It writes its process identity to `state.json`, and an exit record when the
+trial ends. The trial is running for as long as the kernel lists the process. There is no heartbeat,
+so a busy or paused process still counts as running.
 """
 
 from __future__ import annotations
@@ -52,13 +51,11 @@ class Presence:
 
     @property
     def is_here(self) -> bool:
-        """Return whether the current process is the registered process. A fork of that process is
-        not.
-        """
+        """Return whether the current process is the registered one, rather than a fork of it."""
         return self.owner == os.getpid() and self._lock is not None
 
     def begin(self) -> None:
-        """Register this process as the trial, and set the environment variables of a trial."""
+        """Register this process as the trial and set a trial's environment variables."""
         global _here
         self._lock = _take(os.path.join(self._dir, "lock"))
         me = {"pid": self.owner, "identity": process_identity(self.owner)}
@@ -96,7 +93,7 @@ class Presence:
             when_there_is_space(lambda: write_json_once(path, record), "the end of the trial")
         except FileNotFoundError:
             if os.path.isdir(self._dir):
-                raise  # otherwise the trial was stopped and deleted, which is no error
+                raise  # otherwise the trial was stopped and deleted, which is not an error
         finally:  # if the record cannot be written, the trial is lost, but the program continues
             self._leave()
             _here = None
@@ -139,7 +136,7 @@ class Presence:
         self.let_go()
 
     def let_go(self) -> None:
-        """Release the lock in a fork of the registered process. The parent keeps the lock."""
+        """Release the lock in a fork of the registered process. The parent process keeps it."""
         if self._lock is not None:
             if _is_at(self._lock, os.path.join(self._dir, "lock")):
                 os.close(self._lock)
@@ -166,7 +163,7 @@ def _take(path: str) -> int:
 def _is_at(descriptor: int, path: str) -> bool:
     """Return whether a descriptor still refers to the file at `path`.
 
-    The program may have closed the descriptor, and another file may have the number now.
+    The program may have closed the descriptor, and its number may now belong to another file.
     """
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
@@ -175,7 +172,7 @@ def _is_at(descriptor: int, path: str) -> bool:
 
 
 def _of_exit(error: SystemExit) -> dict[str, Any]:
-    """Return the exit record of a program that calls `sys.exit`.
+    """Return the exit record for a program that calls `sys.exit`.
 
     >>> [_of_exit(SystemExit(code))["exit_code"] for code in (None, 0, 3, "no data")]
     [0, 0, 3, 1]

@@ -1,4 +1,4 @@
-"""Report exceptions of user code: print the traceback as Python would, and store it in files.
+"""Reports exceptions from user code: prints tracebacks as Python would and stores them in files.
 
 The tips for known failures are in `client/resources/trial/failure_tips.py`.
 """
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-TEXT_LIMIT = 100_000  # characters of a message or a traceback that are recorded
+TEXT_LIMIT = 100_000  # recorded characters of a message or a traceback
 
 _WORKER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 class Failure:
-    """Prints the exception of a call to stderr and stores the exception in files."""
+    """Prints a call's exception to stderr and stores it in files."""
 
     def __init__(self, attempt_dir: str, launch: Mapping[str, Any], secrets: Sequence[str]) -> None:
         self.attempt_dir = attempt_dir
@@ -32,7 +32,7 @@ class Failure:
         self._text = ""
 
     def show(self, error: BaseException) -> None:
-        """Print the traceback of an exception to stderr, and remember the text for `record`."""
+        """Print an exception's traceback to stderr, and keep the text for `record`."""
         self._text = self._format(error)
         try:
             sys.stderr.write(self._text)
@@ -41,11 +41,11 @@ class Failure:
             pass  # user code may have closed stderr
 
     def note(self, error: BaseException) -> None:
-        """Remember the traceback of an exception for `record` without printing it."""
+        """Keep an exception's traceback for `record` without printing it."""
         self._text = self._format(error)
 
     def record(self, error: BaseException, dumps: Callable[[BaseException], bytes]) -> None:
-        """Write the error files. Include the pickled exception if the exception can be pickled."""
+        """Write the error files, including the pickled exception if it can be pickled."""
         try:
             data = dumps(error)
             path = os.path.join(self.attempt_dir, "error.pkl")
@@ -56,7 +56,7 @@ class Failure:
         self._write(type_name(type(error)), error_message(error), pickled=pickled)
 
     def record_unpicklable(self, message: str) -> None:
-        """Write the error files after a result that cannot be pickled."""
+        """Write the error files for a result that cannot be pickled."""
         name = "windlass.SerializationError"
         self._text = f"{name}: {message}\n"
         sys.stderr.write(mask_text(self._text, self._secrets))
@@ -76,7 +76,7 @@ class Failure:
             sys.stderr.write(f"windlass: the exception could not be recorded: {error}\n")
 
     def _format(self, error: BaseException) -> str:
-        """Return the traceback of an exception without the frames of Windlass."""
+        """Return an exception's traceback without Windlass frames."""
         import traceback
 
         _leave_out_own_frames(error)
@@ -88,9 +88,7 @@ class Failure:
         return text
 
     def _show_restored_sources(self, error: BaseException) -> None:
-        """Let tracebacks show source lines from the restored files for functions that were pickled
-        by value.
-        """
+        """Let tracebacks show restored source lines for functions pickled by value."""
         import linecache
 
         root = self._root.rstrip("/") + "/"
@@ -106,7 +104,7 @@ class Failure:
 
 
 def type_name(kind: type) -> str:
-    """Return the name of a type as tracebacks print it.
+    """Return a type's name as tracebacks print it.
 
     >>> type_name(ValueError), type_name(os.DirEntry)
     ('ValueError', 'posix.DirEntry')
@@ -117,7 +115,7 @@ def type_name(kind: type) -> str:
 
 
 def shorten(text: str, limit: int = TEXT_LIMIT) -> str:
-    """Return a text of at most about `limit` characters. Remove the middle of a longer text.
+    """Shorten text to about `limit` characters by removing its middle.
 
     >>> shorten("x" * 20 + "y" * 70, 60)
     'xxxxxxxxxx [70 characters left out] yyyyyyyyyy'
@@ -130,7 +128,7 @@ def shorten(text: str, limit: int = TEXT_LIMIT) -> str:
 
 
 def error_message(error: BaseException) -> str:
-    """Return the text of an exception, or a placeholder if `__str__` raises an error."""
+    """Return an exception's text, or a placeholder if its `__str__` raises an error."""
     try:
         return str(error)
     except Exception:  # noqa: BLE001  # a __str__ of user code may raise any error
@@ -138,7 +136,7 @@ def error_message(error: BaseException) -> str:
 
 
 def _chain(error: BaseException) -> list[BaseException]:
-    """List an exception and its direct and indirect causes, each exception once."""
+    """List an exception and its direct and indirect causes, each of them once."""
     chain: list[BaseException] = []
     to_visit: list[BaseException | None] = [error]
     while to_visit:

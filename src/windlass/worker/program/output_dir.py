@@ -1,7 +1,7 @@
-"""The output directory of a program. A replica has the same output directory in every attempt.
+"""A program's output directory, which is the same in every attempt of a replica.
 
-A file in the output directory is an artifact as soon as it is written. Windlass copies no files
-when the trial ends, so a program that is killed at that time loses no files.
+A file in the output directory becomes an artifact as soon as it is written. No files are copied
+when the trial ends, so a program that is killed then loses none.
 """
 
 from __future__ import annotations
@@ -15,22 +15,21 @@ from windlass.worker.common.own_attempt import OUTPUTS, replica, trial_dir
 TENSORBOARD = "tensorboard"  # a folder in the output directory
 _ON_ITS_OWN = "windlass-outputs"
 
-# The output directory of a process outside of a trial, by process id. The directory stays the same
-# if the process changes its working directory.
+# The output directory of a process outside of any trial, by process id. It stays the same when the
+# process changes its working directory.
 _own: dict[int, str] = {}
 
 
 def output_dir() -> Path:
-    """Create and return this replica's output directory. The files in it become artifacts of the
-    trial.
+    """Create and return this replica's output directory, whose files become artifacts.
 
     Every attempt of the replica has the same directory, so the files survive a restart.
-    `trial.list_artifacts()` lists the files, and `trial.download_artifacts(folder)` downloads them,
+    `trial.list_artifacts()` lists the files and `trial.download_artifacts(folder)` downloads them,
     during the trial or later.
 
-    Outside of a trial, the directory is `windlass-outputs` in the current directory. Windlass does
-    not package `windlass-outputs`, and git ignores it. If `windlass-outputs` cannot be created, the
-    function creates a temporary directory.
+    Outside of a trial, the directory is `windlass-outputs` in the current directory, which Windlass
+    does not package and git ignores. If it cannot be created, a temporary directory is used
+    instead.
 
     ```python
     (wl.output_dir() / "report.txt").write_text("accuracy 0.93")
@@ -46,7 +45,7 @@ def output_dir() -> Path:
 
 
 def tensorboard_dir() -> Path:
-    """Create and return the folder for TensorBoard's files: `tensorboard` in `wl.output_dir()`.
+    """Create and return the folder for TensorBoard files: `tensorboard` in `wl.output_dir()`.
 
     `windlass tensorboard 7` shows the files of every replica of trial 7, even while the trial runs.
 

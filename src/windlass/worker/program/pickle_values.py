@@ -1,4 +1,4 @@
-"""Pickle results and exceptions of user code in a way that restores them unchanged."""
+"""Pickles user code's results and exceptions so that they can be restored unchanged."""
 
 from __future__ import annotations
 
@@ -15,13 +15,11 @@ if TYPE_CHECKING:
 
 
 class SerializationFault(Exception):
-    """Raised if a result cannot be pickled. The message names the part that cannot be pickled."""
+    """Raised if a result cannot be pickled. The message names the offending part."""
 
 
 def dump_value(value: object, file: BinaryIO) -> None:
-    """Pickle a value into a file. Use cloudpickle only if plain pickle, which needs no import,
-    fails.
-    """
+    """Pickle a value into a file, importing cloudpickle only if plain pickle fails."""
     try:
         pickle.Pickler(file, pickle.HIGHEST_PROTOCOL).dump(value)
         return
@@ -32,9 +30,9 @@ def dump_value(value: object, file: BinaryIO) -> None:
         file.truncate()
     cloudpickle = load_cloudpickle()
 
-    # cloudpickle has no types.
+    # cloudpickle is not typed.
     class ValuePickler(cloudpickle.Pickler):  # type: ignore[misc, name-defined]
-        """Keeps the attributes of objects whose class has `__slots__` and was pickled by value."""
+        """Keeps the attributes of objects whose class has `__slots__` and is pickled by value."""
 
         def reducer_override(self, obj: object) -> object:
             if "__slots__" in type(obj).__dict__ and hasattr(obj, "__dict__"):
@@ -52,10 +50,10 @@ def dump_value(value: object, file: BinaryIO) -> None:
 
 
 def _slotted(obj: object, state: object) -> object:
-    """Convert the state of an object so that a class with real slots can restore the state.
+    """Convert an object's state so that a class with real slots can restore it.
 
-    A class that was pickled by value only lists slots. The instances store their values in
-    `__dict__`.
+    When a class is pickled by value, its copy only lists its slots, and instances store their
+    values in `__dict__`.
     """
     if not isinstance(state, tuple) or len(state) != 2 or not isinstance(state[0], dict):
         return state
@@ -68,7 +66,7 @@ def _slotted(obj: object, state: object) -> object:
 
 
 def _names(slots: object) -> list[str]:
-    # Python allows a string or several strings as slots, and nothing else.
+    # Slots can only be one string or several strings.
     return [slots] if isinstance(slots, str) else list(slots)  # type: ignore[call-overload]
 
 
@@ -84,11 +82,11 @@ def dumps_exception(error: BaseException) -> bytes:
     """Pickle an exception and its causes. Raise an error if the exception cannot be pickled."""
     cloudpickle = load_cloudpickle()
 
-    # cloudpickle has no types.
+    # cloudpickle is not typed.
     class ExceptionPickler(cloudpickle.Pickler):  # type: ignore[misc, name-defined]
         """Pickles `__cause__` too, which Python leaves out of pickled exceptions."""
 
-        is_made_anew = True  # unpickling calls the class with `args`, as usual for exceptions
+        is_made_anew = True  # unpickling calls the class with `args`, as is usual for exceptions
 
         def reducer_override(self, obj: object) -> object:
             if isinstance(obj, BaseException) and type(obj).__setstate__ is _set_state:
@@ -106,7 +104,7 @@ def dumps_exception(error: BaseException) -> bytes:
             return super().reducer_override(obj)
 
     class PatientPickler(ExceptionPickler):
-        """Pickles exceptions whose `__init__` needs other arguments than `args`."""
+        """Pickles exceptions whose `__init__` takes different arguments than `args`."""
 
         is_made_anew = False
 
@@ -142,7 +140,7 @@ def load_cloudpickle() -> Any:
         folder = os.environ.get("WINDLASS_CLOUDPICKLE")
         if not folder:
             raise
-        # Add the folder for this import only. The job must not see its other packages.
+        # Add the folder for this import only, because the job must not see its other packages.
         sys.path.append(folder)
         try:
             import cloudpickle

@@ -1,4 +1,4 @@
-"""Report metrics and progress. Each call appends one record to the attempt's `metrics` file."""
+"""Reports metrics and progress. Each report is a record in the attempt's `metrics` file."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ LONGEST_NAME = 200
 MOST_NAMES = 1000
 LONGEST_RECORD = 256 * 1024
 
-_MOST_FORMS = 256  # the most combinations of names; reports with further combinations are JSON
+_MOST_FORMS = 256  # combinations of names; reports with any further combinations are JSON
 _LAST_STEP = 2**63 - 1
-# The dictionary inside `os.environ`. Reading through `os.environ` takes longer than every other
-# step of a report except the write.
+# The dictionary inside `os.environ`. Reading through `os.environ` itself would take longer than all
+# other steps of a report except the write.
 _environment: Mapping[Any, Any] = getattr(os.environ, "_data", os.environ)
 _marker: Any = os.fsencode(MARKER) if _environment is not os.environ else MARKER
 
@@ -42,10 +42,10 @@ def report(
     /,
     group: str = GROUP,
     *,
-    step: Any = None,  # SupportsIndex | None, which type checkers would refuse with **values
+    step: Any = None,  # SupportsIndex | None, which type checkers would reject with **values
     **metrics: SupportsFloat,
 ) -> None:
-    """Record values of metrics at a step. Every replica may report. Outside of a trial, do nothing.
+    """Record metric values at a step. Every replica may report. Outside of a trial, do nothing.
 
     ```python
     for step in range(3):
@@ -55,15 +55,15 @@ def report(
     wl.report({"loss": 0.1}, step=10)
     ```
 
-    A value is any number, including numbers of NumPy and PyTorch, NaN and infinities. A step is a
-    whole number from 0. In every group except "training", the name of the metric starts with the
-    group, as in `validation/loss`.
+    A value is any number, including NumPy and PyTorch numbers, NaN and infinities. A step is a
+    whole number, at least 0. In every group except "training", the metric's full name starts with
+    the group, as in `validation/loss`.
 
-    Without a step, Windlass counts. A metric that already has a value at the current step begins
-    the next step, and all other metrics belong to the current step. The current step is the highest
-    step that this process has reported, with or without a step of its own. After
-    `wl.latest_checkpoint()` returned a checkpoint, the count goes on from the step that was current
-    when the checkpoint was saved.
+    Without a step, Windlass counts. A metric that already has a value at the current step starts
+    the next step, and any other metric belongs to the current step. The current step is the highest
+    one that this process has reported, explicitly or by counting. After `wl.latest_checkpoint()`
+    has returned a checkpoint, counting continues from the step that was current when the checkpoint
+    was saved.
     """
     marker = _environment.get(_marker)
     if marker is None:
@@ -86,9 +86,9 @@ def report(
 
 
 def report_progress(progress: SupportsFloat) -> None:
-    """Report the progress of the program, from 0 to 1. Outside of a trial, do nothing.
+    """Report the program's progress, from 0 to 1. Outside of a trial, do nothing.
 
-    `trial.progress`, `windlass ls` and `windlass show` show the progress.
+    `trial.progress`, `windlass ls` and `windlass show` show it.
 
     ```python
     for epoch in range(10):
@@ -109,16 +109,16 @@ def report_progress(progress: SupportsFloat) -> None:
 
 
 class _Sink(Sink):
-    """The `metrics` file of an attempt, and the record formats of earlier reports."""
+    """An attempt's `metrics` file, and the record formats of earlier reports."""
 
     def __init__(self, own: tuple[str, str, str, str], folder: str) -> None:
         super().__init__(own, folder)
         self.forms: dict[tuple[str, ...], _Form] = {}
-        self.last_steps: dict[str, int] = {}  # of metrics that were reported without a form
-        self.first_step = 0  # of reports without a step
+        self.last_steps: dict[str, int] = {}  # for metrics reported without a form
+        self.first_step = 0  # for reports without a step
 
     def next_step(self, names: frozenset[str]) -> int:
-        """Return the step of a report without a step."""
+        """Return the step for a report without one."""
         step = self.first_step
         for form in tuple(self.forms.values()):
             step = max(step, form.last if names.isdisjoint(form.names) else form.last + 1)
@@ -127,14 +127,14 @@ class _Sink(Sink):
         return step
 
     def reported_step(self) -> int | None:
-        """Return the highest step that was reported, or None."""
+        """Return the highest reported step, or None."""
         lasts = [form.last for form in tuple(self.forms.values())]
         last = max([-1, *lasts, *tuple(self.last_steps.values())])
         return None if last < 0 else last
 
 
 class _Form(Form):
-    """The record format of a set of metrics, and the highest step of these metrics."""
+    """The record format for a set of metrics, and the highest step reported for them."""
 
     def __init__(self, group: str, names: Sequence[str]) -> None:
         super().__init__(group, names)
@@ -149,7 +149,7 @@ def reported_step() -> int | None:
 
 
 def continue_after(step: int) -> None:
-    """Let reports without a step start after this step."""
+    """Let reports without a step continue after this step."""
     marker = _environment.get(_marker)
     sink = (_sinks.get(marker) or _new_sink(marker)) if marker is not None else None
     if sink is not None:
@@ -169,7 +169,7 @@ def _new_sink(marker: object) -> _Sink | None:
 def _arguments(
     first: Any, group: str, step: SupportsIndex | None, metrics: dict[str, Any]
 ) -> tuple[SupportsIndex | None, str, dict[str, Any]]:
-    """Return the step, the group and the metrics of a report."""
+    """Return a report's step, group and metrics."""
     if isinstance(first, Mapping):
         if not isinstance(group, str):
             raise wrong_type(
@@ -186,9 +186,7 @@ def _arguments(
 
 
 def _encode(sink: _Sink, step: SupportsIndex | None, group: str, metrics: dict[str, Any]) -> bytes:
-    """Encode a report as a record. Raise an error that names the wrong argument if an argument is
-    invalid.
-    """
+    """Encode a report as a record. Raise an error that names any invalid argument."""
     now, number = time.time(), None if step is None else _step(step, group)
     if not metrics:
         detail = "" if _is_default(group) else f" {shown(group)} is in the place of the group."
@@ -250,7 +248,7 @@ def _full_names(group: str, names: Iterable[str]) -> frozenset[str]:
 
 
 def _written(step: int | None, arguments: object) -> str:
-    """Return the call of `report` that the user probably meant.
+    """Return the `report` call that the user probably meant.
 
     >>> _written(1, {"loss": 0.25}), _written(None, None)
     ('wl.report(1, loss=0.25)', 'wl.report(loss=0.5)')
@@ -265,7 +263,7 @@ def _written(step: int | None, arguments: object) -> str:
 
 
 def _number(name: str, value: Any) -> float:
-    """Convert a value to a float. Strings are refused, even if they look like numbers."""
+    """Convert a value to a float. Strings are rejected even if they look like numbers."""
     problem, hint = (
         "is not a number",
         "Report numbers: for a tensor with many elements, their mean or norm.",
@@ -290,9 +288,7 @@ def _number(name: str, value: Any) -> float:
 
 
 def _only_element(array: Any) -> float | None:
-    """Return the number in an array or tensor with one element. `float` refuses some of these
-    arrays.
-    """
+    """Return the number in a one-element array or tensor, which `float` does not always accept."""
     try:
         count = array.numel() if hasattr(array, "numel") else array.size
         element = array.item() if count == 1 else None
@@ -301,7 +297,7 @@ def _only_element(array: Any) -> float | None:
         return None
 
 
-# The checked names of each group, encoded as JSON. The key None holds the name of the group itself.
+# Each group's checked names, encoded as JSON. The key None stands for the group's own name.
 _names: dict[str, dict[str | None, str]] = {}
 
 

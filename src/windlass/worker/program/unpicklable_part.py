@@ -1,7 +1,7 @@
-"""Find the part of a value that cannot be pickled.
+"""Finds the part of a value that cannot be pickled.
 
-The module uses only the standard library and runs in Python 3.9 and newer, because the user's
-process and the replica's process both import it.
+This module uses only the standard library and runs under Python 3.9 and newer, because both the
+submitting process and the replica's process import it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ Dumps = Callable[[Any], Any]
 
 
 def find_unpicklable(value: Any, dumps: Dumps, name: str) -> str:
-    """Return the path and the kind of the most deeply nested part that `dumps` refuses, with the
-    reason.
+    """Find the most deeply nested part that `dumps` rejects. Return its path, kind and reason.
 
-    `name` is the name of the whole value and starts the path.
+    `name` is the whole value's name, with which the path starts.
 
     >>> import pickle, threading
     >>> find_unpicklable({"model": [1, threading.Lock()]}, pickle.dumps, "result")
@@ -47,7 +46,7 @@ def find_unpicklable(value: Any, dumps: Dumps, name: str) -> str:
 
 
 def refusal(value: Any, dumps: Dumps) -> BaseException | None:
-    """Return the exception that `dumps` raises for a value, or None if the value can be pickled."""
+    """Return the exception that `dumps` raises for a value, or None if it can be pickled."""
     try:
         dumps(value)
     except (KeyboardInterrupt, SystemExit):
@@ -58,7 +57,7 @@ def refusal(value: Any, dumps: Dumps) -> BaseException | None:
 
 
 def describe_kind(value: Any) -> str:
-    """Describe the type of a value in words.
+    """Describe a value's type in words.
 
     >>> describe_kind(1.5), describe_kind(describe_kind)
     ('a float', "the function 'describe_kind'")
@@ -76,7 +75,7 @@ def describe_kind(value: Any) -> str:
 
 
 def _parts(value: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """Yield the values inside a value, each with its path."""
+    """Yield the values inside a value, with their paths."""
     if isinstance(value, dict):
         for key, part in list(value.items())[:_ITEMS]:
             yield f"{name}[{_short(key)}]", part
@@ -118,9 +117,7 @@ def _attributes(value: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def function_parts(function: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """Yield the values that are pickled with a function: defaults, closure variables and used
-    globals.
-    """
+    """Yield what is pickled with a function: defaults, closure variables and used globals."""
     code = function.__code__
     for variable, cell in zip(code.co_freevars, function.__closure__ or ()):  # noqa: B905 - 3.9
         yield f"the closure variable {variable!r} of {name}", _content(cell)

@@ -1,1 +1,1 @@
-"""Runs shells in trials, with a pseudo-terminal, an input pipe and stored output."""
+"""Runs shells in trials, with pseudo-terminals, input pipes and stored output."""

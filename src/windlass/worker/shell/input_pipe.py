@@ -1,8 +1,8 @@
-"""The input of a shell. A named pipe beside the log carries the typed bytes in frames.
+"""A shell's input, which is a named pipe next to the log that carries typed bytes in frames.
 
-A writer writes each frame in one step, so neither a second writer nor a kill can split a frame. A
-frame contains the id of its writer and the position of its bytes. If a client sends bytes twice,
-the shell therefore receives them once.
+Each frame is written in one step, so that neither a second writer nor a kill can split it. A frame
+contains its writer's id and the position of its bytes. If a client sends bytes twice, the shell
+therefore receives them only once.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PIPE = "keyboard"  # the name of the pipe in the directory of the attempt
+PIPE = "keyboard"  # the pipe's name in the attempt's directory
 
 TYPED, SIZE, END = b"t", b"s", b"e"
 _HEAD = struct.Struct(">cH8sQ")
 _SIZE = struct.Struct(">HH")
 _MOST = min(select.PIPE_BUF, 4096) - _HEAD.size
 _MOST_WRITERS = 64
-_AHEAD = 64 * 1024  # the most bytes that are accepted before the program has read earlier bytes
+_AHEAD = 64 * 1024  # bytes to accept before the program has read earlier ones
 
 
 def typed(writer: bytes, position: int, data: bytes) -> Iterator[bytes]:
     """Yield the frames for typed bytes.
 
-    `position` is the number of bytes that the writer typed before.
+    `position` is the number of bytes that the writer typed earlier.
     """
     for start in range(0, len(data), _MOST):
         piece = data[start : start + _MOST]
@@ -38,23 +38,23 @@ def typed(writer: bytes, position: int, data: bytes) -> Iterator[bytes]:
 
 
 def resized(rows: int, columns: int) -> bytes:
-    """Return the frame that resizes the terminal."""
+    """Return a frame that resizes the terminal."""
     return _HEAD.pack(SIZE, _SIZE.size, bytes(8), 0) + _SIZE.pack(rows, columns)
 
 
 def ended() -> bytes:
-    """Return the frame that ends the input."""
+    """Return a frame that ends the input."""
     return _HEAD.pack(END, 0, bytes(8), 0)
 
 
 def size_of(data: bytes) -> tuple[int, int]:
-    """Return the rows and the columns in a resize frame."""
+    """Return the rows and columns in a resize frame."""
     rows, columns = _SIZE.unpack(data)
     return rows, columns
 
 
 def content_of(frame: bytes) -> bytes:
-    """Return the content of a frame.
+    """Return a frame's content.
 
     >>> [content_of(frame) for frame in typed(bytes(8), 0, b"ls")]
     [b'ls']
@@ -63,20 +63,20 @@ def content_of(frame: bytes) -> bytes:
 
 
 class InputPipe:
-    """The reading end of the pipe. It stays open when writers connect and disconnect."""
+    """The reading end of the pipe, which stays open while writers connect and disconnect."""
 
     def __init__(self, attempt_dir: str) -> None:
         self._path = os.path.join(attempt_dir, PIPE)
         os.mkfifo(self._path, 0o600)
-        # Open the pipe for writing as well. Otherwise, the pipe would end when no writer is
+        # Open the pipe for writing as well. Otherwise, it would end whenever no writer is
         # connected.
         self.fd = os.open(self._path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._bytes = b""
-        # bytes typed by each writer, the latest last
+        # bytes typed by each writer, with the latest writer last
         self._positions: dict[bytes, int] = {}
 
     def read(self) -> Iterator[tuple[bytes, bytes]]:
-        """Yield the kind and the content of each received frame.
+        """Yield the kind and content of each received frame.
 
         Skip bytes that were already received.
         """

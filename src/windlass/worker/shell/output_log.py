@@ -1,7 +1,6 @@
-"""The output of a shell, which clients read by position. Only the newest output is kept.
+"""A shell's output, which clients read by position. Only the newest output is kept.
 
-The bytes are stored in files of limited size. The name of each file is the position of its first
-byte.
+The bytes are stored in files of limited size, each named by the position of its first byte.
 """
 
 from __future__ import annotations
@@ -13,13 +12,13 @@ from windlass.worker.common.file_reads import regular_only
 
 TYPE_CHECKING = False
 
-FOLDER = "terminal"  # the name of the folder in the directory of the attempt
+FOLDER = "terminal"  # the folder's name in the attempt's directory
 PIECE = 1 << 20
 PIECES = 16
 
 
 class Writer:
-    """Appends output to the newest file, and deletes the oldest file if there are too many."""
+    """Appends output to the newest file, deleting the oldest if there are too many."""
 
     def __init__(self, attempt_dir: str) -> None:
         self._folder = os.path.join(attempt_dir, FOLDER)
@@ -29,7 +28,7 @@ class Writer:
         self._fd: int | None = None
 
     def add(self, data: bytes) -> None:
-        """Append bytes. If the disk is full, drop the bytes, because a terminal cannot wait."""
+        """Append bytes. If the disk is full, drop them, because a terminal cannot wait."""
         view = memoryview(data)
         try:
             while view:
@@ -60,10 +59,10 @@ class Writer:
 
 
 def read(attempt_dir: str, position: int, most: int) -> tuple[int, bytes]:
-    """Return up to `most` bytes from `position` on, and the position of the first returned byte.
+    """Return up to `most` bytes from `position` on, and the position of the first one.
 
-    If the bytes at `position` are already deleted, the result starts later. If there is no output
-    at `position` yet, the result contains no bytes.
+    If the bytes at `position` have already been deleted, the result starts at a later position. If
+    there is no output at `position` yet, the result is empty.
 
     >>> import tempfile
     >>> home = tempfile.mkdtemp()
@@ -98,7 +97,7 @@ def end(attempt_dir: str) -> int:
     try:
         return pieces[-1] + os.path.getsize(_path(folder, pieces[-1]))
     except FileNotFoundError:
-        return end(attempt_dir)  # much output was written since, and this file is already deleted
+        return end(attempt_dir)  # much output was written since then, so this file was deleted
 
 
 def _pieces(folder: str) -> list[int]:

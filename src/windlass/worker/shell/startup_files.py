@@ -1,7 +1,7 @@
 """Start-up files that run the user's own shell with the trial's interpreter first on the PATH.
 
 The user's start-up files may put other folders first, as conda does. The shell therefore sets the
-PATH again after it has read them.
+PATH again after reading them.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ path=({folder} $path)
 
 
 def own_shell(environ: dict[str, str], attempt_dir: str) -> list[str]:
-    """Return the command line of the user's shell, which reads our start-up files.
+    """Return the command line of the user's shell, set up to read our start-up files.
 
-    The function changes `environ` if the shell needs a variable for that.
+    If the shell needs a variable for that, it is added to `environ`.
     """
     shell = environ.get("SHELL") or "/bin/sh"
     folder = environ["PATH"].split(os.pathsep)[0]
@@ -62,7 +62,7 @@ def _write(path: str, text: str) -> None:
 
 
 def _quoted(text: str) -> str:
-    r"""Return a text quoted as one shell word.
+    r"""Quote text as one shell word.
 
     >>> print(_quoted("/it's here"))
     '/it'\''s here'

@@ -1,6 +1,6 @@
-"""The terminal of a shell, which stores the shell's output and passes typed bytes to it.
+"""A shell's terminal, which stores the shell's output and passes on typed bytes.
 
-If the user's command has no terminal, the shell has two pipes, and its input may end.
+Without a terminal, the shell has two pipes instead, and its input may end.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 _READ = 64 * 1024
-_TURN = 256 * 1024  # bytes of output to read before other events are handled
+_TURN = 256 * 1024  # bytes of output to read before handling other events
 _AHEAD = 64 * 1024  # bytes of input that may wait for the program
 
 
 class Terminal:
-    """The terminal or the pipes of a shell. The supervisor's event loop calls `attend`."""
+    """A shell's terminal or pipes. The supervisor's event loop calls `attend`."""
 
     def __init__(
         self,
@@ -65,16 +65,16 @@ class Terminal:
         return self._shown is not None
 
     def let_go(self) -> None:
-        """Close the program's ends of the terminal, because the program has inherited them."""
+        """Close the program's ends of the terminal, which the program has inherited."""
         for fd in set(self.inner):
             os.close(fd)
 
     def knows(self, fd: int) -> bool:
-        """Return whether this object handles the events of a descriptor."""
+        """Return whether this object handles a descriptor's events."""
         return fd in self._armed
 
     def attend(self, fd: int, events: int) -> None:
-        """Handle the events of a descriptor."""
+        """Handle a descriptor's events."""
         if self._keyboard is not None and fd == self._keyboard.fd:
             self._take_typed()
         if fd == self._shown and events & ~select.POLLOUT:
@@ -84,7 +84,7 @@ class Terminal:
         self._arm()
 
     def hang_up(self) -> None:
-        """Hang up the terminal. The shell then gets the signal SIGHUP."""
+        """Hang up the terminal, which sends SIGHUP to the shell."""
         if self.has_terminal and self._shown is not None:
             self._take_shown()
             self.close()
@@ -111,7 +111,7 @@ class Terminal:
             except BlockingIOError:
                 break
             except OSError:
-                piece = b""  # Linux reports EIO when all other ends are closed
+                piece = b""  # Linux reports EIO once all other ends are closed
             if not piece:
                 is_over = True
                 break
@@ -140,7 +140,7 @@ class Terminal:
                 written = os.write(self._typed, self._waiting)
             except BlockingIOError:
                 break
-            except OSError:  # the program reads no more input
+            except OSError:  # the program no longer reads input
                 self._waiting = b""
                 break
             self._waiting = self._waiting[written:]
@@ -163,14 +163,14 @@ class Terminal:
             before = fcntl.ioctl(self._shown, termios.TIOCGWINSZ, bytes(len(size)))
             fcntl.ioctl(self._shown, termios.TIOCSWINSZ, size)
             if before == size:
-                # A new client may have a window of the same size. Signal the program so that it
-                # redraws the screen, because the kernel sends the signal only if the size changes.
+                # A new client's window may have the same size. The kernel sends the signal only if
+                # the size changes, so send it from here to make the program redraw the screen.
                 os.killpg(os.tcgetpgrp(self._shown), signal.SIGWINCH)
         except OSError:
             pass  # the program has ended
 
     def _arm(self) -> None:
-        """Register the descriptors and events for which the event loop waits."""
+        """Register the descriptors and events that the event loop waits for."""
         wanted: dict[int, int] = {}
         if self._shown is not None:
             wanted[self._shown] = select.POLLIN
@@ -191,5 +191,5 @@ class Terminal:
 
 
 def take_controls(inner: int) -> None:
-    """In the child process, make the terminal its controlling terminal, so that Ctrl-C works."""
+    """In the child process, make this the controlling terminal, so that Ctrl-C works."""
     fcntl.ioctl(inner, termios.TIOCSCTTY, 0)

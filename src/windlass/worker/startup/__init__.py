@@ -1,1 +1,1 @@
-"""Code that runs at the start of a user's Python program. It imports the standard library only."""
+"""Code that runs at the start of a user's Python program. It imports only the standard library."""

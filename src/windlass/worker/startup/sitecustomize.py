@@ -1,8 +1,8 @@
-"""Python imports this module at the start of every Python program of a trial.
+"""Python imports this module at the start of every Python program in a trial.
 
-The folder of this module is the first entry of PYTHONPATH. Afterwards it is no longer in
-`sys.path`, and the `sitecustomize` that Python would import without Windlass runs, too. Any version
-of Python can read this file, because a program may start another interpreter.
+This works because the module's folder is the first entry of PYTHONPATH. Afterwards, the folder is
+removed from `sys.path`, and the `sitecustomize` that Python would import without Windlass runs,
+too. Any version of Python can read this file, because a program may start other interpreters.
 """
 
 import os
@@ -19,9 +19,9 @@ except Exception:  # noqa: BLE001, S110  # the program then runs as without this
 sys.path[:] = [path for path in sys.path if path != _own_folder]
 sys.path_importer_cache.pop(_own_folder, None)
 try:
-    # The module of this interpreter or of the user.
+    # The module that belongs to this interpreter or the user.
     import sitecustomize  # type: ignore[import-not-found]  # noqa: F401
 except ImportError as missing:
     if getattr(missing, "name", "sitecustomize") != "sitecustomize":
         raise
-sys.modules.setdefault(__name__, _own_module)  # Python expects a module of this name
+sys.modules.setdefault(__name__, _own_module)  # Python expects a module with this name

@@ -1,8 +1,8 @@
-"""Keeps the order of what a Python program writes to stdout and stderr.
+"""Preserves the order of a Python program's writes to stdout and stderr.
 
-The two streams are pipes, and a reader of two pipes cannot see which write came first. A write to
+The two streams are pipes, and a reader of two pipes cannot tell which write came first. A write to
 one stream therefore waits until the supervisor has read everything from the other. This wait is
-short, and happens only where the program changes from one stream to the other.
+short and only occurs when the program switches streams.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-VARIABLE = "WINDLASS_STREAMS"  # the inodes of the pipes of stdout and stderr
-_LONGEST = 0.1  # seconds of one wait
-_PAUSE_AFTER = 5.0  # seconds without further waits after such a wait
-_CREDIT, _SHARE = 1.0, 0.25  # of all waits: seconds, and a share of the run time
+VARIABLE = "WINDLASS_STREAMS"  # the inodes of the stdout and stderr pipes
+_LONGEST = 0.1  # seconds per wait
+_PAUSE_AFTER = 5.0  # seconds without any waits after such a wait
+_CREDIT, _SHARE = 1.0, 0.25  # for all waits together: seconds, and a share of the run time
 _SHORTEST, _LONG = 0.00002, 0.001
 
 
 def order_streams() -> None:
-    """Replace `sys.stdout` and `sys.stderr`, if they are the pipes of the trial."""
+    """Replace `sys.stdout` and `sys.stderr` if they are the trial's pipes."""
     if os.environ.get(VARIABLE) != describe_pipes(1, 2):
         return
     streams = (sys.stdout, sys.stderr)
@@ -43,7 +43,7 @@ def order_streams() -> None:
 
 
 def describe_pipes(stdout: int, stderr: int) -> str:
-    """Return a text that identifies two pipes, or "" if one is closed."""
+    """Return text that identifies two pipes, or "" if one of them is closed."""
     try:
         return f"{os.fstat(stdout).st_ino},{os.fstat(stderr).st_ino}"
     except OSError:
@@ -51,10 +51,10 @@ def describe_pipes(stdout: int, stderr: int) -> str:
 
 
 class OrderedFile(io.FileIO):
-    """A pipe that a program writes to after the supervisor has read the other pipe.
+    """A pipe to which writes wait until the supervisor has read the other pipe.
 
-    Only a change from the other stream to this one waits. Until the next change, `write` is the
-    method of `io.FileIO`, which costs nothing.
+    Only the first write after a switch from the other stream waits. Until the next switch, `write`
+    is the method of `io.FileIO`, which adds no cost.
     """
 
     other: OrderedFile
@@ -64,7 +64,7 @@ class OrderedFile(io.FileIO):
         self._plain_write = super().write
 
     def await_change(self) -> None:
-        """Wait for the other pipe at the next write."""
+        """Let the next write wait for the other pipe."""
         self.write = self._change  # type: ignore[method-assign]  # see above
 
     def _change(self, data: Any) -> int:
@@ -76,7 +76,7 @@ class OrderedFile(io.FileIO):
 
 
 class _Budget:
-    """Limits the time that a program waits for its supervisor, which may be suspended or slow."""
+    """Limits how long a program waits for its supervisor, which may be suspended or slow."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
@@ -84,7 +84,7 @@ class _Budget:
         self._next = 0.0
 
     def wait(self, fd: int) -> None:
-        """Wait until a pipe is empty. No notification exists for that."""
+        """Wait until a pipe is empty. The system cannot notify us of this."""
         began = now = time.monotonic()
         if now < self._next or self._waited > _CREDIT + _SHARE * (now - self._began):
             return
@@ -100,7 +100,7 @@ class _Budget:
 
 
 def _wrap(stream: io.TextIOWrapper, raw: OrderedFile) -> io.TextIOWrapper:
-    """Return a text stream like `stream` over an ordered file."""
+    """Return a text stream like `stream` that writes to an ordered file."""
     stream.flush()
     raw.name = stream.name
     is_unbuffered = isinstance(stream.buffer, io.FileIO)
@@ -117,12 +117,12 @@ def _wrap(stream: io.TextIOWrapper, raw: OrderedFile) -> io.TextIOWrapper:
 
 
 def _has_unread(fd: int) -> bool:
-    """Return whether a pipe has bytes that its reader has not read."""
+    """Return whether a pipe contains bytes that its reader has not read."""
     size = bytearray(4)
     try:
         fcntl.ioctl(fd, termios.FIONREAD, size)
     except OSError:
-        return False  # it was closed, or the system does not report the size
+        return False  # the pipe was closed, or the system does not report the size
     return any(size)
 
 

@@ -1,1 +1,1 @@
-"""The supervisor of an attempt, which starts the process, watches it and records its end."""
+"""An attempt's supervisor, which starts the process, watches it and records its end."""

@@ -32,17 +32,17 @@ if TYPE_CHECKING:
     from windlass.worker.supervise.package_environment import Environment
 
 _GRACE_FOR_LEFTOVERS = 2.0
-_DRAIN = 1.0  # seconds to read pipes that a process outside of the process tree keeps open
+_DRAIN = 1.0  # seconds to keep reading pipes that a process outside the process tree holds open
 _LARGE_TREE = 1000
 _SHORT = 0.02
-_PATIENCE = 20.0  # seconds for which the start is retried after temporary errors
+_PATIENCE = 20.0  # seconds for which starting is retried after temporary errors
 _LAST_NUDGE = 2.0
 _HEAD_START = 2.0  # seconds of delay, so that a running server can enforce the deadline first
 
 # A monotonic clock that also runs while the machine sleeps, if the system has one.
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
-# the reason of an attempt that the supervisor stopped at the deadline
+# the reason recorded for an attempt that the supervisor stopped at its deadline
 OUT_OF_TIME = "DeadlineExceeded"
 
 
@@ -53,16 +53,16 @@ def supervise(
     signals: SignalPipe | None = None,
     fork: Fork | None = None,
 ) -> None:
-    """Run an attempt to its end. Do nothing if it had a supervisor before, or has ended.
+    """Run an attempt to its end. Do nothing if it has already had a supervisor or has ended.
 
     A warm supervisor is a fork of a launcher, and can fork the user's process instead of starting a
-    new interpreter. Its signal pipe and the fork for the user's process may already exist.
+    new interpreter. `signals` and `fork` may have been prepared in advance.
     """
     leave_session()
     # Set up signals before taking the lock, because a process that sees the lock may send signals.
     signals = signals or SignalPipe()
     if retried(lambda: _take_attempt_lock(attempt_dir)) is None:
-        return  # a lock that was taken is held until this process ends
+        return  # once taken, a lock is held until this process ends
     os.chdir(attempt_dir)  # see `moved_dir`
     launch = retried(lambda: read_json(os.path.join(attempt_dir, "launch.json")))
     if launch is not None:
@@ -73,7 +73,7 @@ def supervise(
 
 
 def leave_session() -> None:
-    """Start a new session, which has no terminal."""
+    """Start a new session without a terminal."""
     try:
         os.setsid()
     except PermissionError:
@@ -81,32 +81,32 @@ def leave_session() -> None:
 
 
 def _take_attempt_lock(attempt_dir: str) -> int | None:
-    """Lock the attempt. Return None if it ever had another supervisor, or has ended."""
+    """Lock the attempt. Return None if it ever had another supervisor or has ended."""
     give_up = time.monotonic() + 2.0
     while True:
         lock = take_lock(os.path.join(attempt_dir, "lock"))
         try:
-            # If another supervisor started the attempt, never start it again, even if that
-            # supervisor was killed.
+            # Never restart an attempt that another supervisor started, even if that supervisor was
+            # killed.
             if any(exists(os.path.join(attempt_dir, name)) for name in ("exit.json", "state.json")):
                 return None
         except OSError:
             if lock is not None:
                 os.close(lock)
             raise
-        # If the lock is taken, another supervisor is starting, or `is_locked` holds the lock for an
-        # instant.
+        # If the lock is taken, either another supervisor is starting, or `is_locked` holds the lock
+        # for an instant.
         if lock is not None or time.monotonic() > give_up:
             return lock
         time.sleep(0.005)  # flock has no timeout
 
 
 class Stopped(Exception):
-    """Raised if the attempt is stopped before its process starts."""
+    """Raised if the attempt is stopped before its process has started."""
 
 
 class Supervision:
-    """Runs one attempt from its first state to its exit record, and holds its state."""
+    """Runs one attempt, from its first state to its exit record, and holds its state."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class Supervision:
         self._tree: Tree | None = None
         self._port: _socket.socket | None = None
         self._work_lock: int | None = None
-        # the seconds until the deadline count from here
+        # the deadline counts from here
         self._requested_at = time.monotonic()
         self._began = 0.0
         self._ended: float | None = None  # when the process ended, by `time.monotonic`
@@ -148,7 +148,7 @@ class Supervision:
         self._write_first_state()
         ending: dict[str, Any]
         try:
-            # If the stop request came before the first state was written, no signal was sent.
+            # If the stop request preceded the first state, no signal was sent.
             if retried(lambda: exists(self._path("stop.json"))):
                 self._watch.begin_to_stop()
             self._sees_orphans = linux.adopt_orphans()
@@ -170,9 +170,9 @@ class Supervision:
     # Before the process
 
     def _prepare_patiently(self) -> tuple[list[str], dict[str, str], str]:
-        """Prepare the start, and retry after temporary errors.
+        """Prepare the start, retrying after temporary errors.
 
-        This is safe, as nothing has run yet.
+        This is safe, because nothing has run yet.
         """
         give_up = time.monotonic() + _PATIENCE
         pause = _SHORT
@@ -188,7 +188,7 @@ class Supervision:
             pause = min(pause * 2, 1.0)
 
     def _prepare(self) -> tuple[list[str], dict[str, str], str]:
-        """Return the command line, the environment and the working directory of the process."""
+        """Return the process's command line, environment and working directory."""
         launch = self._launch
         python = launch["python"]
         self._hold_port()
@@ -206,7 +206,7 @@ class Supervision:
             from windlass.worker.supervise.volumes import link_volumes
 
             link_volumes(launch["volumes"], cwd)
-        if launch["executable"]["type"] == "process":  # which never calls `wl.output_dir`
+        if launch["executable"]["type"] == "process":  # it never calls `wl.output_dir`
             make_folder(child_process.output_folder(launch), 0o700)
         environ = child_process.build_environ(launch, self._private, python, os.environ)
         argv = child_process.build_argv(launch, self._dir, python, environ, cwd)
@@ -215,9 +215,9 @@ class Supervision:
         return argv, environ, cwd
 
     def _hold_port(self) -> None:
-        """Reserve the port of the replica for as long as this supervisor lives.
+        """Reserve the replica's port for this supervisor's lifetime.
 
-        If the previous attempt still uses the port, a later call reserves it.
+        If the previous attempt is still using the port, a later call reserves it.
         """
         if not self._launch.get("hold") or self._port is not None:
             return
@@ -241,7 +241,7 @@ class Supervision:
         count = environment.package_count()
         self._enter("installing", f"installing {count} package{'s' * (count != 1)}")
         environment.prepare()
-        # Include the job's variables, because a pod gets the package index only from them.
+        # Include the job's variables, because they alone tell a pod the package index.
         variables = {**self._launch["env"], **(self._private.get("secrets") or {})}
         environ = environment.environ({**(self._private.get("environ") or os.environ), **variables})
         folder = os.path.dirname(environment.target)
@@ -256,8 +256,8 @@ class Supervision:
         work = self._launch["work"]
         make_folder(work)
         if self._work_lock is None:
-            # The previous attempt may still be removing its code. Hold this lock until this process
-            # ends.
+            # The previous attempt may still be removing its code. This process then holds the lock
+            # until it ends.
             self._work_lock = self._wait_for_lock(work + ".lock", "the attempt before")
         if not self._launch.get("tree"):
             return
@@ -267,7 +267,7 @@ class Supervision:
         restore(self._tree, work, self._launch["blobs"], self._is_stopping)
 
     def _check_inputs(self) -> None:
-        """Verify the blobs that other programs will read from the store."""
+        """Verify the blobs that other programs read from the store."""
         executable, environment = self._launch["executable"], self._launch.get("environment") or {}
         needed = (executable.get("payload"), executable.get("changes"), environment.get("lock"))
         for path in filter(None, needed):
@@ -282,7 +282,7 @@ class Supervision:
             self._check_large_values(executable["payload"])
 
     def _check_large_values(self, payload: str) -> None:
-        """Verify the large values of a call, which are blobs of their own."""
+        """Verify a call's large values, which are separate blobs."""
         for digest in large_values(payload):
             try:
                 os.close(open_verified(self._launch["blobs"], digest))
@@ -328,7 +328,7 @@ class Supervision:
     # The process
 
     def _run_process(self, argv: list[str], environ: dict[str, str], cwd: str) -> dict[str, Any]:
-        """Run the user's process to its end, and return its exit record."""
+        """Run the user's process to its end and return its exit record."""
         kills_before = out_of_memory.oom_kills()
         child = self._start(argv, environ, cwd)
         self._state["process"] = {"pid": child.pid, "identity": process_identity(child.pid)}
@@ -365,7 +365,7 @@ class Supervision:
         if self._launch["executable"]["type"] == "shell":
             terminal = self._watch.open_terminal(self._launch["executable"])
             try:
-                # Fork only now, so that the child inherits the descriptors of the terminal.
+                # Fork only now, so that the child inherits the terminal's descriptors.
                 return _make_fork().become(
                     argv, environ, cwd, author=self._private, terminal=terminal
                 )
@@ -382,9 +382,9 @@ class Supervision:
     def _attend(
         self, child: Child, family: ProcessTree | None = None, departure: Termination | None = None
     ) -> int:
-        """Copy a process's output to the log until the process and all its descendants have ended.
+        """Copy a process's output to the log until it and all its descendants have ended.
 
-        Returns the wait status of the process.
+        Return the process's wait status.
         """
         watch = self._watch
         family = family or ProcessTree(child.pid, sees_orphans=self._sees_orphans)
@@ -422,13 +422,14 @@ class Supervision:
     def _enter(self, stage: str, message: str) -> None:
         self._state["stage"], self._state["message"] = stage, message
         self._write_state()
-        # Delay this nudge. If the process ends at once, the server then reads the files only once.
+        # Delay this nudge. If the process ends right away, the server then reads the files only
+        # once.
         self._nudger.nudge(STATE, delay=_SHORT if stage == "running" else 0.0)
 
     def _write_first_state(self) -> None:
         """Write the first state before any other work.
 
-        An attempt that has a state is never started again.
+        An attempt with a state is never started again.
         """
         self._insist(lambda: write_json(self._path("state.json"), self._state))
 
@@ -452,7 +453,7 @@ class Supervision:
         }
 
         def write() -> None:
-            self._watch.flush_log()  # readers expect the complete log once the record exists
+            self._watch.flush_log()  # once the record exists, readers expect the log to be complete
             message = record["message"] or self._log_loss()
             write_json(self._path("exit.json"), {**record, "message": message}, durable=True)
 
@@ -467,10 +468,10 @@ class Supervision:
         return f"{why}: {log.unwritten} bytes of its log were lost"
 
     def _end_time(self) -> float:
-        """Return the time at which the process ended, without the wait for its descendants.
+        """Return when the process ended, not counting the wait for its descendants.
 
-        The time is the start time plus the duration, which is right even if the clock was set in
-        between.
+        This is the start time plus the duration, so that it is right even if the clock was changed
+        meanwhile.
         """
         if self._state["started"] is None:
             return time.time()
@@ -484,7 +485,7 @@ class Supervision:
             try:
                 return write()
             except FileNotFoundError:
-                return None  # the whole attempt was deleted, so nobody will read the file
+                return None  # the whole attempt was deleted, so nobody needs the file
             except OSError:
                 self._watch.wait(time.monotonic() + pause)
                 pause = min(pause * 2, 2.0)

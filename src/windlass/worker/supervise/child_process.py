@@ -1,4 +1,4 @@
-"""Starts the user's process with its environment and its command line."""
+"""Starts the user's process with its environment and command line."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from windlass.worker.shell.terminal import Terminal
 
-# If the author's environment is unknown, the process inherits these variables of the supervisor.
+# If the author's environment is unknown, the process inherits these of the supervisor's variables.
 _BASIC = ("PATH", "HOME", "LANG", "LANGUAGE", "TMPDIR", "USER", "LOGNAME", "SHELL", "TZ")
-# These variables describe the trial in which the author runs, if any. They, and the variables that
-# GIVEN names, must not reach trials that the author submits from there.
+# Variables that describe the trial in which the author runs, if any. These, and the variables
+# listed in GIVEN, must not be passed on to trials that the author submits from there.
 _OF_ANOTHER = (
     AWAY,
     DETACHED,
@@ -40,7 +40,7 @@ _BOOTSTRAP = os.path.join(_WORKER, "bootstrap.py")
 
 
 class StartError(Exception):
-    """The process could not be started. `exit_code` is the code that a shell would return."""
+    """Raised if the process cannot be started. `exit_code` is what a shell would return."""
 
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
@@ -48,7 +48,7 @@ class StartError(Exception):
 
 
 class Child:
-    """A process that was started, and the ends of its output pipes that this process reads."""
+    """A started process, and the ends of its output pipes from which this process reads."""
 
     def __init__(self, pid: int, stdout: int, stderr: int | None) -> None:
         self.pid = pid
@@ -62,7 +62,7 @@ def build_environ(
     python: str,
     own: Mapping[str, str],
 ) -> dict[str, str]:
-    """Build the environment of the process from its author's, the job's and our variables."""
+    """Build the process's environment from the author's, the job's and our own variables."""
     author = private.get("environ") or {
         name: value for name, value in own.items() if name in _BASIC or name.startswith("LC_")
     }
@@ -99,7 +99,7 @@ def build_environ(
 
 
 def _latest_checkpoint(launch: Mapping[str, Any]) -> dict[str, str]:
-    """Return the variable with the path of the restored checkpoint, or {} without a checkpoint."""
+    """Return the variable with the restored checkpoint's path, or {} without a checkpoint."""
     folder = launch["checkpoints"]
     begin = launch.get("begin")
     if begin:
@@ -123,19 +123,19 @@ def _latest_checkpoint(launch: Mapping[str, Any]) -> dict[str, str]:
 
 
 def replica_marker(key: Mapping[str, Any]) -> str:
-    """Return the marker that is in the environment of each process of an attempt.
+    """Return the marker that every process of an attempt has in its environment.
 
     >>> replica_marker({"uid": "c0ffee", "role": "main", "index": 0, "attempt": 1})
     'c0ffee/main/0/1'
 
-    The trials of a copied home have the same uids, so the id of the home follows.
+    A copied home's trials have the same uids, so the home's id is appended.
     """
     marker = f"{key['uid']}/{key['role']}/{key['index']}/{key['attempt']}"
     return f"{marker}/{key['home']}" if key.get("home") else marker
 
 
 def output_folder(launch: Mapping[str, Any]) -> str:
-    """Return the folder for the artifacts of the replica.
+    """Return the folder for a replica's artifacts.
 
     >>> output_folder({"work": "/home/w/trials/7/main-0/work"})
     '/home/w/trials/7/main-0/outputs'
@@ -144,7 +144,7 @@ def output_folder(launch: Mapping[str, Any]) -> str:
 
 
 def import_paths(launch: Mapping[str, Any]) -> list[str]:
-    """Return the author's import paths, as paths in the restored code.
+    """Return the author's import paths, translated to paths in the restored code.
 
     >>> import_paths({"work": "/home/w/work", "import_paths": [".", "src"]})
     ['/home/w/work', '/home/w/work/src']
@@ -153,10 +153,10 @@ def import_paths(launch: Mapping[str, Any]) -> list[str]:
 
 
 def can_call_here(launch: Mapping[str, Any], python: str) -> bool:
-    """Return whether a fork of this process can call the function like a new process would.
+    """Return whether a fork of this process can call the function just like a new process.
 
-    It cannot if the interpreter differs, or if a loaded module has the name of a module of the
-    project.
+    It cannot if the interpreter differs, or if a module loaded here has the same name as one of the
+    project's modules.
     """
     if launch["executable"]["type"] != "function" or python != sys.executable:
         return False
@@ -167,9 +167,9 @@ def can_call_here(launch: Mapping[str, Any], python: str) -> bool:
 def build_argv(
     launch: Mapping[str, Any], attempt_dir: str, python: str, environ: dict[str, str], cwd: str
 ) -> list[str]:
-    """Return the command line, which starts with the path of the program.
+    """Return the command line, which starts with the program's path.
 
-    Raises `StartError` if there is no such program.
+    Raise `StartError` if the program does not exist.
     """
     executable = launch["executable"]
     if executable["type"] == "function":
@@ -186,10 +186,10 @@ def build_argv(
 
 
 class Fork:
-    """A forked process in its own session, which waits until it gets a program to run.
+    """A forked process in its own session that waits until it gets a program to run.
 
-    A fork takes time, so it can be created before it is needed. If it never gets a program, it ends
-    with its parent process. The fork closes the descriptors in `closed`.
+    Because forking takes time, a fork can be created before it is needed. If it never gets a
+    program, it ends with its parent process. The fork closes the descriptors in `closed`.
     """
 
     def __init__(self, *, closed: tuple[int, ...] = ()) -> None:
@@ -214,7 +214,7 @@ class Fork:
         self._stdout, self._stderr = stdout, stderr
 
     def has_ended(self) -> bool:
-        """Return whether the fork was killed while it waited. If so, close its pipes."""
+        """Return whether the fork was killed while waiting. If so, close its pipes."""
         ended, _ = os.waitpid(self._pid, os.WNOHANG)
         if ended:
             _close(self._stdout, self._stderr, self._orders, self._fault)
@@ -231,12 +231,11 @@ class Fork:
         call: str | None = None,
         terminal: Terminal | None = None,
     ) -> Child:
-        """Run a program in the fork. Its output goes to two pipes, or to one pipe if `merged`.
+        """Run a program in the fork. Its output goes to two pipes, or to one if `merged`.
 
-        `author` may contain the umask and the limit of open files of the submitting process. `call`
-        is the directory of an attempt. If it is set, the fork calls the function of that attempt
-        instead of a program. If `terminal` is set, it replaces the pipes. It must be opened before
-        the fork.
+        `author` may contain the submitting process's umask and limit on open files. If `call` is
+        set, it is an attempt's directory, and the fork calls that attempt's function instead of a
+        program. If `terminal` is set, it replaces the pipes. It must be opened before the fork.
         """
         author = {name: (author or {}).get(name) for name in ("umask", "open_files")}
         variables = {**environ, STREAMS: describe_pipes(self._stdout, self._stderr)}
@@ -247,7 +246,7 @@ class Fork:
             with open(self._orders, "wb") as pipe:
                 pipe.write(json.dumps({**order, "author": author, "call": call}).encode())
         except BrokenPipeError:
-            pass  # the fork was killed, which the caller notices when it waits for the process
+            pass  # the fork was killed; the caller notices this when it waits for the process
         with open(self._fault, "rb") as pipe:
             failure = pipe.read()
         if merged:
@@ -262,7 +261,7 @@ class Fork:
 def _become_requested_process(
     parent: int, stdout_end: int, stderr_end: int, orders: int, fault_end: int
 ) -> None:
-    """In the forked child, wait for an order and execute it. Never returns."""
+    """In the forked child, wait for an order and execute it. Never return."""
     try:
         os.setsid()
         linux.die_with_parent(signal.SIGKILL)
@@ -290,7 +289,7 @@ def _become_requested_process(
     except OSError as error:
         os.write(fault_end, str(error.errno).encode())
     except ValueError:
-        # a NUL character in an argument, or a `=` in the name of a variable
+        # a NUL character in an argument, or `=` in a variable's name
         os.write(fault_end, str(errno.EINVAL).encode())
     finally:
         os._exit(127)
@@ -320,7 +319,7 @@ def _take_on(author: Mapping[str, Any]) -> None:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         except (OSError, ValueError):
-            pass  # the kernel allows less, so keep the current limit
+            pass  # the kernel does not allow this much, so keep the current limit
 
 
 def _start_error(program: str, cwd: str, number: int) -> StartError:

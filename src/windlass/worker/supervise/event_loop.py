@@ -1,4 +1,4 @@
-"""The event loop of a supervisor, which waits for output, signals and timers."""
+"""A supervisor's event loop, which waits for output, signals and timers."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 _HEARTBEAT = 5.0  # `runtimes/local/stray_processes.py` allows for delays
 _DEFAULT_GRACE = 10.0
 _NUDGE_AGAIN = 0.02
-_BREATH = 0.003  # seconds to let output collect while a program writes fast
+_BREATH = 0.003  # seconds to let output accumulate while a program writes fast
 _AT_ONCE = 0.005  # seconds; output that follows sooner counts as fast
 
 
 class EventLoop:
-    """Copies output to the log and handles signals on each call of `wait`."""
+    """Copies output to the log and handles signals in each call of `wait`."""
 
     def __init__(
         self, attempt_dir: str, signals: SignalPipe, nudger: Nudger, secrets: Sequence[str]
     ) -> None:
         self.log = SegmentWriter(os.path.join(attempt_dir, "log"))
-        self.stop_by: float | None = None  # the end of the grace period, once a stop is requested
+        self.stop_by: float | None = None  # when the grace period ends, once a stop was requested
         self.is_out_of_time = False  # whether the deadline caused the stop
         self._deadline: float | None = None
         self._dir = attempt_dir
@@ -60,7 +60,7 @@ class EventLoop:
         return bool(self._streams) or (self._terminal is not None and self._terminal.is_open)
 
     def open(self, fd: int, name: str) -> None:
-        """Copy the output of a pipe to the log. `name` is the stream, such as "stdout"."""
+        """Copy a pipe's output to the log. `name` is the stream, such as "stdout"."""
         os.set_blocking(fd, False)
         self._streams[fd] = Stream(fd, name, self._secrets, self.log)
         self._poll.register(fd, select.POLLIN)
@@ -73,12 +73,12 @@ class EventLoop:
         return self._terminal
 
     def hang_up(self) -> None:
-        """Hang up the terminal of a shell."""
+        """Hang up a shell's terminal."""
         if self._terminal is not None:
             self._terminal.hang_up()
 
     def wait(self, until: float | None) -> None:
-        """Wait for an event, but at most until the time `until`, and handle all events."""
+        """Wait for an event, until the time `until` at the latest, then handle all events."""
         now = time.monotonic()
         due = min(
             until if until is not None else self._next_beat,
@@ -89,10 +89,10 @@ class EventLoop:
             *(stream.due for stream in self._streams.values() if stream.due is not None),
         )
         if self._is_flooded and due > now + _BREATH:
-            # If a program writes line by line, a wake-up for each line would double the use of CPU.
-            # Wait a moment for more lines. Signals still end this wait at once.
+            # If a program writes line by line, waking up for each line would double the CPU usage.
+            # Wait a moment for more lines. Signals still end this wait immediately.
             self._signalled.poll(_BREATH * 1000)
-        # Round up. If the wait ended too early, the loop would spin.
+        # Round up, because the loop would spin if the wait ended too early.
         ready = self._poll.poll(max(0, int((due - now) * 1000) + 1) if due > now else 0)
         now = time.monotonic()
         for fd, events in ready:
@@ -118,7 +118,7 @@ class EventLoop:
         self.flush_log()
 
     def sample_in(self, seconds: float | None, sample: Callable[[], float | None]) -> None:
-        """Call `sample` after a delay. Its result is the delay until the next call, or None."""
+        """Call `sample` after a delay. It returns the delay until its next call, or None."""
         self._sample = sample if seconds is not None else None
         self._next_sample = time.monotonic() + (seconds or 0.0)
 
@@ -129,7 +129,7 @@ class EventLoop:
     def begin_to_stop(self) -> None:
         """Handle a stop request.
 
-        If there are several requests, the shortest grace period counts.
+        If there are several requests, the shortest grace period applies.
         """
         try:
             order = retried(lambda: read_json(os.path.join(self._dir, "stop.json")), 1.0) or {}
@@ -141,12 +141,12 @@ class EventLoop:
         self.stop_by = by if self.stop_by is None else min(self.stop_by, by)
 
     def flush_log(self) -> None:
-        """Write pending output to the log, and nudge the server."""
+        """Write pending output to the log and nudge the server."""
         if self.log.flush(time.time()):
             self._nudger.nudge(LOG)
 
     def close_streams(self) -> None:
-        """Close pipes that processes outside of the process tree keep open."""
+        """Close pipes that processes outside the process tree hold open."""
         for fd in list(self._streams):
             self._close(fd)
         if self._terminal is not None:
@@ -164,8 +164,8 @@ class EventLoop:
         if not stream.read(now):
             self._close(fd)
             return
-        # Read a full pipe again at once. If data arrives often in small pieces, wait before the
-        # next read.
+        # Read a full pipe again immediately. If data arrives often but in small pieces, wait before
+        # the next read.
         is_fast = now - self._last_read < _AT_ONCE and fd == self._last_fd
         self._is_flooded = is_fast and not stream.was_full
         self._last_read, self._last_fd = now, fd
@@ -180,4 +180,4 @@ class EventLoop:
         try:
             os.utime(os.path.join(self._dir, "state.json"))
         except OSError:
-            pass  # the state file does not exist yet, because the disk is full
+            pass  # the disk is full, so the state file does not exist yet

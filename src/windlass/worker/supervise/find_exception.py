@@ -17,8 +17,8 @@ _TYPE = re.compile(r"^[A-Za-z_][\w.]*(?=:|$)")
 def find_exception(attempt_dir: str, work: str) -> str:
     """Return the exception that ended a program, or "" if the program printed no traceback.
 
-    The exception of a function is read from a file. The exception of any other Python program is
-    the last traceback in its log. `work` is the folder of the program's code.
+    A function's exception is read from a file. Any other Python program's exception is the last
+    traceback in its log. `work` is the folder with the program's code.
     """
     try:
         report = read_json(os.path.join(attempt_dir, "error.json"))
@@ -29,7 +29,7 @@ def find_exception(attempt_dir: str, work: str) -> str:
 
 
 def parse_traceback(text: str, work: str = "") -> str:
-    r"""Return the type and the line of the last traceback in a text.
+    r"""Return the type and line of the last traceback in a text.
 
     >>> parse_traceback(
     ...     "Traceback (most recent call last):\n"
@@ -58,7 +58,7 @@ def parse_traceback(text: str, work: str = "") -> str:
 
 
 def _stderr_tail(attempt_dir: str) -> str:
-    """Return the end of what the program wrote to stderr."""
+    """Return the end of the program's stderr output."""
     with open(os.path.join(attempt_dir, "log"), "rb") as log:
         size = log.seek(0, os.SEEK_END)
         log.seek(max(0, size - _TAIL))

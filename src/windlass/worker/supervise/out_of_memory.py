@@ -1,4 +1,4 @@
-"""Detects out-of-memory kills by the kernel's counters before and after a run."""
+"""Detects out-of-memory kills from the kernel's counters before and after a run."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import sys
 def oom_kills() -> int:
     """Return the number of out-of-memory kills that may concern this process.
 
-    The number is the sum of the counters of our control group and of the whole machine. Only an
-    increase of the sum is meaningful.
+    This is the sum of the counters for our control group and for the whole machine. Only an
+    increase is meaningful.
 
     >>> oom_kills() <= oom_kills()
     True
@@ -21,7 +21,7 @@ def oom_kills() -> int:
 
 
 def why_killed() -> str:
-    """Return a message for an out-of-memory kill. It contains the memory limit.
+    """Return a message about an out-of-memory kill, including the memory limit.
 
     >>> "memory" in why_killed()
     True
@@ -37,7 +37,7 @@ def why_killed() -> str:
 
 
 def _of_group(new: str, old: str) -> list[str]:
-    """Return the paths of a file of our control group, in cgroup v2 and in cgroup v1."""
+    """Return a control group file's paths for our group, in cgroup v2 and cgroup v1."""
     paths = []
     for line in _read("/proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
@@ -49,7 +49,7 @@ def _of_group(new: str, old: str) -> list[str]:
 
 
 def _whole_memory() -> int:
-    """Return the memory of the machine in bytes."""
+    """Return the machine's memory in bytes."""
     for line in _read("/proc/meminfo").splitlines():
         name, _, value = line.partition(":")
         if name == "MemTotal":

@@ -1,6 +1,6 @@
-"""Creates and caches the virtual environments for `packages=`, with uv.
+"""Creates and caches virtual environments for `packages=`, with uv.
 
-An environment adds its packages to the packages of the author's interpreter.
+An environment adds its packages to those of the author's interpreter.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _MARKER = "complete"
 
-# Adds the packages of the author's interpreter to the import path, behind the new packages.
+# Adds the packages of the author's interpreter to the import path, after the new packages.
 _SHOW_OWN_PACKAGES = """
 import glob, os, site, sys
 folders = site.getsitepackages()
@@ -30,9 +30,9 @@ with open(os.path.join(target, "_windlass_author.pth"), "w") as file:
 
 
 def name_here(name: str) -> str:
-    """Return a name that is specific to this interpreter and this operating system.
+    """Return a name that is specific to this interpreter and operating system.
 
-    An environment fits only one interpreter, and containers with different interpreters may share a
+    An environment fits only one interpreter, but containers with different interpreters may share a
     folder.
     """
     import hashlib
@@ -44,7 +44,7 @@ def name_here(name: str) -> str:
 
 
 class Environment:
-    """A virtual environment, with the commands that create it."""
+    """A virtual environment and the commands that create it."""
 
     def __init__(self, spec: Mapping[str, str], author_python: str) -> None:
         self.target = spec["target"]
@@ -62,12 +62,12 @@ class Environment:
         return os.path.exists(os.path.join(self.target, _MARKER))
 
     def package_count(self) -> int:
-        """The number of packages in the lock file of the environment."""
+        """The number of packages in the environment's lock file."""
         with open(self._lock, "rb") as file:
             return sum(line[:1].isalnum() for line in file)
 
     def prepare(self) -> None:
-        """Delete an incomplete environment that an interrupted attempt left."""
+        """Delete an incomplete environment left behind by an interrupted attempt."""
         import shutil
 
         if os.path.lexists(self.target):
@@ -75,7 +75,7 @@ class Environment:
         make_folder(os.path.dirname(self.target))
 
     def commands(self) -> list[list[str]]:
-        """Return the commands that create the environment, in the order in which they must run."""
+        """Return the commands that create the environment, in order."""
         quiet = ["--no-progress", "--color", "never"]
         return [
             [self._uv, "venv", "--quiet", "--no-project", "--python", self._author_python,
@@ -87,9 +87,9 @@ class Environment:
         ]  # fmt: skip
 
     def environ(self, author: Mapping[str, str]) -> dict[str, str]:
-        """Return the variables for uv, with the index settings of the author and of the job.
+        """Return the variables for uv, including the author's and the job's index settings.
 
-        Variables that would redirect uv to another environment are left out.
+        Variables that would redirect uv to a different environment are left out.
         """
         kept = dict(author)
         for name in ("VIRTUAL_ENV", "UV_PYTHON", "UV_PROJECT_ENVIRONMENT", "PYTHONPATH"):

@@ -1,8 +1,8 @@
-"""Prints the packages of the interpreter that runs this file as sorted `name==version` lines.
+"""Prints the packages of the interpreter that runs this file, as sorted `name==version` lines.
 
-This file uses only the standard library and runs on every Python that a trial may use, because
-another interpreter executes its source text. The list marks packages that were not installed from
-an index, because a package with the same name in the index would be different.
+This file uses only the standard library and runs under every Python that a trial may use, because
+other interpreters execute its source. Packages that were not installed from an index are marked,
+because a package with the same name in the index would be different.
 """
 
 from __future__ import annotations

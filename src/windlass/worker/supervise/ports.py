@@ -1,8 +1,8 @@
-"""Reserves the port of a replica until the replica itself binds it.
+"""Reserves a replica's port until the replica itself binds it.
 
-If a socket is bound to a port and does not listen, no other process gets that port when it requests
-any free port or binds it without options. Servers bind with the option SO_REUSEADDR, and thus get
-the port.
+While a socket is bound to a port but does not listen, no other process gets that port by requesting
+any free port or by binding it without options. Servers bind with the option SO_REUSEADDR, and
+therefore get it.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import errno
 import sys
 
 LOOPBACK = "127.0.0.1"
-# On other systems, no process could bind a reserved port, not even the replica.
+# On other systems, nobody could bind a reserved port, not even the replica.
 CAN_BE_HELD = sys.platform == "linux"
 
 
 def claim_port(port: int) -> _socket.socket | None:
-    """Bind a free port and return the socket, or None if the port is in use.
+    """Bind a port and return the socket, or None if the port is in use.
 
     >>> held = claim_port(0)
     >>> port = held.getsockname()[1]
@@ -27,15 +27,16 @@ def claim_port(port: int) -> _socket.socket | None:
     """
     claimed = _bound(port, is_shared=False)
     if claimed is not None:
-        # Set this option after the bind. Only one of two concurrent calls can then get the port.
+        # Setting this option after the bind ensures that only one of two concurrent calls gets the
+        # port.
         claimed.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
     return claimed
 
 
 def hold_port(port: int) -> _socket.socket | None:
-    """Bind a port that another process has reserved for this replica, and return the socket.
+    """Bind a port that another process reserved for this replica. Return the socket.
 
-    Returns None if a program already listens on the port.
+    Return None if a program is already listening on the port.
     """
     return _bound(port, is_shared=True) if CAN_BE_HELD else None
 

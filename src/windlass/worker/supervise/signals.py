@@ -7,7 +7,7 @@ import signal
 
 
 class SignalPipe:
-    """Reports SIGTERM and SIGCHLD as events, and ignores signals that a terminal sends."""
+    """Reports SIGTERM and SIGCHLD as events, and ignores signals sent by a terminal."""
 
     def __init__(self) -> None:
         self._read_end, write_end = os.pipe()
@@ -23,7 +23,7 @@ class SignalPipe:
         return self._read_end
 
     def drain(self) -> set[int]:
-        """Return the signals that arrived since the last call."""
+        """Return the signals that have arrived since the last call."""
         came = b""
         try:
             while chunk := os.read(self._read_end, 512):
@@ -34,7 +34,7 @@ class SignalPipe:
 
 
 def reset_for_exec() -> None:
-    """In a child process, restore the default signal handlers before a program is executed."""
+    """In a child process, restore the default signal handlers before executing a program."""
     signal.set_wakeup_fd(-1)
     taken = (signal.SIGTERM, signal.SIGCHLD, signal.SIGINT, signal.SIGHUP)
     for number in (*taken, signal.SIGPIPE, signal.SIGXFSZ):

@@ -1,9 +1,8 @@
-"""Measures the use of CPU, memory, disk, network and GPUs by a replica.
+"""Measures a replica's use of CPU, memory, disk, network and GPUs.
 
-The values for CPU, memory, disk and GPUs are for the replica's own processes. The values for the
-network are for all processes that share the network, which is usually the whole machine. The
-supervisor imports this module when the first sample is due, so short trials do not pay for the
-import.
+CPU, memory, disk and GPU values cover the replica's own processes. Network values cover all
+processes that share the network, which usually means the whole machine. The supervisor does not
+import this module until the first sample is due, so that short trials do not pay for the import.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Usage:
-    """The totals of resource use up to a moment."""
+    """The total resource use up to a moment."""
 
     def __init__(self) -> None:
         self.time = time.monotonic()
@@ -37,25 +36,25 @@ class Usage:
 
 
 class Sampler:
-    """Measures the descendants of this process. This process itself does not count."""
+    """Measures this process's descendants, but not this process itself."""
 
     def __init__(self, devices: Sequence[int], began: float, cpu_before: float) -> None:
-        """`began` is the start time of the replica. `cpu_before` is the CPU time used before."""
+        """Create a sampler. `began` is the replica's start, `cpu_before` its CPU time so far."""
         self._gpus = _gpus(devices) if devices else []
         self._last: Usage | None = None
         self._began = began
         self._cpu_before = cpu_before
 
     def sample(self) -> dict[str, float]:
-        """Return the current use of resources. For totals, return the use per second.
+        """Return the current resource use. For totals, return the use per second.
 
-        The use per second is the average since the last call.
+        This is the average since the last call.
         """
         now = _usage()
         last, self._last = self._last, now
         values: dict[str, float] = {}
         if last is None:
-            # The previous values of the other totals are unknown.
+            # The other totals have no previous values yet.
             passed = max(now.time - self._began, 1e-3)
             values["cpu_percent"] = 100 * max(now.cpu - self._cpu_before, 0.0) / passed
         else:
@@ -78,7 +77,7 @@ class Sampler:
 
 
 def cpu_of_the_dead() -> float:
-    """Return the CPU seconds of all descendants of this process that have ended."""
+    """Return the CPU seconds used by this process's descendants that have ended."""
     import resource
 
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -88,13 +87,13 @@ def cpu_of_the_dead() -> float:
 def _usage() -> Usage:
     usage = Usage()
     if sys.platform != "linux":
-        return usage  # without /proc, the other totals are not available
+        return usage  # without /proc, no other totals are available
     for pid in _family():
         try:
             with open(f"/proc/{pid}/stat", "rb") as file:
                 text = file.read()
             fields = text[text.rindex(b")") + 2 :].split()
-            usage.cpu += sum(map(int, fields[11:15])) / _TICK  # includes its ended children
+            usage.cpu += sum(map(int, fields[11:15])) / _TICK  # includes children that have ended
             usage.memory += int(fields[21]) * _PAGE
             usage.processes += 1
             _add_io(usage, f"/proc/{pid}/io")
@@ -106,9 +105,9 @@ def _usage() -> Usage:
 
 
 def _family() -> list[int]:
-    """Return the pids of all descendants of this process."""
+    """Return the pids of all of this process's descendants."""
     if not os.path.exists(f"/proc/self/task/{os.getpid()}/children"):
-        # this kernel does not list the children of a process
+        # this kernel does not list a process's children
         return [pid for pid, _ in descendants()]
     pids: list[int] = []
     to_visit = [os.getpid()]
@@ -159,7 +158,7 @@ def _add_network(usage: Usage) -> None:
 
 
 class _Gpu:
-    """One GPU, which is queried through the library of its driver."""
+    """One GPU, queried through its driver's library."""
 
     def __init__(self, index: int, library: object, handle: object) -> None:
         self._index = index
@@ -170,10 +169,10 @@ class _Gpu:
         import ctypes
 
         library = self._library
-        used = (ctypes.c_uint * 2)()  # percent of time that the GPU and its memory were busy
+        used = (ctypes.c_uint * 2)()  # percentage of time that the GPU and its memory were busy
         memory = (ctypes.c_ulonglong * 3)()  # total, free, used
         values = {}
-        # ctypes finds these functions at the call, so type checkers do not know them.
+        # ctypes looks up these functions when they are called, so type checkers do not know them.
         if library.nvmlDeviceGetUtilizationRates(self._handle, used) == 0:  # type: ignore[attr-defined]
             values[f"gpu{self._index}_percent"] = float(used[0])
         if library.nvmlDeviceGetMemoryInfo(self._handle, memory) == 0:  # type: ignore[attr-defined]
@@ -182,7 +181,7 @@ class _Gpu:
 
 
 def _gpus(devices: Sequence[int], name: str = "libnvidia-ml.so.1") -> list[_Gpu]:
-    """Return the GPUs of a replica, or an empty list without the driver."""
+    """Return a replica's GPUs, or an empty list if the driver is missing."""
     import ctypes
 
     try:

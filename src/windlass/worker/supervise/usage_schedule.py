@@ -1,6 +1,7 @@
-"""Schedules measurements of resource use: the first one soon after the start, then at intervals.
+"""Schedules measurements of resource use: one soon after the start, then at intervals.
 
-The supervisor imports the sampler when the first sample is due. Most short trials end before that.
+The supervisor does not import the sampler until the first sample is due. Most short trials end
+before that.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ if TYPE_CHECKING:
 
     from windlass.worker.supervise.usage_sampler import Sampler
 
-VARIABLE = "WINDLASS_SYSTEM_METRICS"  # seconds between samples; 0 means no samples
+VARIABLE = "WINDLASS_SYSTEM_METRICS"  # seconds between samples; 0 turns sampling off
 EVERY = 10.0  # seconds
-FIRST = 2.0  # seconds until the first sample, so that short runs have one
-_WORTH_IT = 1.0  # seconds since the last sample after which a final sample is taken
+FIRST = 2.0  # seconds until the first sample, so that even short runs have one
+_WORTH_IT = 1.0  # seconds since the last sample from which a final one is worth taking
 
 
 class UsageSchedule:
@@ -49,7 +50,7 @@ class UsageSchedule:
             self._cpu_before = cpu_of_the_dead()
 
     def take(self) -> float | None:
-        """Take a sample. Return the seconds until the next sample, or None to stop."""
+        """Take a sample. Return the seconds until the next one, or None to stop."""
         try:
             self._sample()
         except Exception:  # noqa: BLE001 -- a failed sample must not stop the replica
@@ -69,7 +70,7 @@ class UsageSchedule:
         self._nudger.nudge(METRICS)
 
     def take_last(self) -> None:
-        """Take a final sample, unless the attempt ended before the first sample was due."""
+        """Take a final sample, unless the attempt ended before the first one was due."""
         if self._sampler is not None and time.monotonic() - self._last >= _WORTH_IT:
             self.take()
 

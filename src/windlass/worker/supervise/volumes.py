@@ -1,4 +1,4 @@
-"""Volumes of trials on this machine. A volume is a link in the working directory to the data."""
+"""Volumes for trials on this machine. A volume is a link to data in the working directory."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _link(cwd: str, path: str, source: str) -> None:
 
 
 def _clear(folder: int, name: str) -> None:
-    """Remove the link of an earlier attempt from the target path, or an empty folder."""
+    """Remove an earlier attempt's link, or an empty folder, from the target path."""
     try:
         os.readlink(name, dir_fd=folder)
         os.unlink(name, dir_fd=folder)

@@ -2,8 +2,8 @@
 
 The launcher runs no user code and keeps no state between requests. Each supervisor is a fork of the
 launcher, and the function's process is a fork of the supervisor. Like a newly started process, it
-has its own environment, working directory, import paths and descriptors. The launcher forks one
-such pair of processes before a request needs them.
+has its own environment, working directory, import paths and descriptors. The launcher always forks
+one such pair of processes in advance.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LULL = 0.005
 
 
 def serve(fd: int) -> None:
-    """Fork a supervisor for each requested attempt directory, until the socket is closed."""
+    """Fork a supervisor for each requested attempt directory until the socket is closed."""
     _warm_up()
     # the system reaps supervisors, because the launcher does not wait for them
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -46,7 +46,7 @@ def serve(fd: int) -> None:
     with socket.socket(fileno=fd) as requests, requests.makefile("rb") as lines:
         _answer(requests, {"folders": [sys.executable, *sys.path]})
         while True:
-            # A client waits for the response before it sends its next request, so at most one is
+            # A client waits for each response before it sends another request, so at most one is
             # buffered.
             if spare is None and not select.select([requests], [], [], _LULL)[0]:
                 spare = _Spare(fd)
@@ -65,9 +65,9 @@ def serve(fd: int) -> None:
 
 
 class _Spare:
-    """A supervisor, with a fork for the user's process, that exists before a request needs it.
+    """A supervisor and a fork for the user's process, both created before a request needs them.
 
-    The launcher creates it while it is idle. Under load, this would save no time.
+    The launcher creates them while it is idle. Under load, this would save no time.
     """
 
     def __init__(self, requests_fd: int) -> None:
@@ -84,7 +84,7 @@ class _Spare:
         try:
             with open(self._pipe, "wb") as pipe:
                 pipe.write(os.fsencode(attempt_dir))
-            # If the supervisor was killed just now, its forked process may still hold the pipe
+            # If the supervisor has just been killed, its forked process may still hold the pipe
             # open.
             os.kill(self._pid, 0)
         except (BrokenPipeError, ProcessLookupError):
@@ -93,7 +93,7 @@ class _Spare:
 
 
 def call_here(attempt_dir: str, environ: Mapping[str, str]) -> None:
-    """In a fork, run as the function's process until that process exits. Never returns."""
+    """In a fork, act as the function's process until it exits. Never return."""
     code, preloaded = 1, frozenset(sys.modules)
     try:
         _close_all_but_standard()
@@ -103,11 +103,11 @@ def call_here(attempt_dir: str, environ: Mapping[str, str]) -> None:
         time.tzset()
         signal.signal(signal.SIGINT, signal.default_int_handler)
         for number in (signal.SIGPIPE, signal.SIGXFSZ):
-            signal.signal(number, signal.SIG_IGN)  # the default of Python
+            signal.signal(number, signal.SIG_IGN)  # Python's default
         _start_clock_of_logging()
         for name in list(sys.modules):
             if name.split(".")[0] == "windlass":
-                del sys.modules[name]  # user code imports its own package
+                del sys.modules[name]  # user code imports a separate package
         preloaded = frozenset(sys.modules)
         program_call.run_call(attempt_dir)
         code = 0
@@ -131,17 +131,17 @@ def _warm_up() -> None:
 
     ctypes.CDLL(None)
     gc.collect()
-    gc.freeze()  # keeps shared pages shared
+    gc.freeze()  # keeps shared memory pages shared
 
 
 def _wait_to_supervise(end: int) -> None:
-    """In a fork, prepare to supervise, and wait for an attempt. Never returns."""
+    """In a fork, prepare to supervise, then wait for an attempt. Never return."""
     fork: Fork | None = None
     try:
         supervised_attempt.leave_session()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signals = SignalPipe()
-        # If this process has exited, the broken pipe tells the launcher.
+        # If this process has exited, the launcher notices the broken pipe.
         fork = Fork(closed=(end,))
         with open(end, "rb") as pipe:
             attempt_dir = os.fsdecode(pipe.read())
@@ -155,7 +155,7 @@ def _wait_to_supervise(end: int) -> None:
 def _supervise(
     attempt_dir: str, signals: SignalPipe | None = None, fork: Fork | None = None
 ) -> None:
-    """In a fork, supervise an attempt. Never returns."""
+    """In a fork, supervise an attempt. Never return."""
     code = 1
     try:
         if signals is None:
@@ -178,7 +178,7 @@ def _answer(requests: socket.socket, message: object) -> None:
 
 
 def _start_clock_of_logging() -> None:
-    """Reset the start time of the `logging` module, which is otherwise that of the launcher."""
+    """Reset the start time of the `logging` module, which a fork inherits from the launcher."""
     logging: Any = sys.modules.get("logging")  # loaded along with cloudpickle
     if logging is not None:
         is_whole = isinstance(logging._startTime, int)
@@ -193,7 +193,7 @@ def _mark(marker: str) -> None:
 
 
 def _write_over(name: str, text: str) -> None:
-    """Overwrite the value of an environment variable in place, if the text fits."""
+    """Overwrite an environment variable's value in place, if the text fits."""
     size, value = len(os.environ.get(name, "")), text.encode()
     libc = ctypes.CDLL(None)
     libc.getenv.restype = ctypes.c_void_p
@@ -203,7 +203,7 @@ def _write_over(name: str, text: str) -> None:
 
 
 def _close_all_but_standard() -> None:
-    """Close all descriptors that were inherited from the supervisor, including its lock."""
+    """Close all descriptors inherited from the supervisor, including its lock."""
     try:
         fds = [int(name) for name in os.listdir("/dev/fd")]
     except OSError:
@@ -214,7 +214,7 @@ def _close_all_but_standard() -> None:
             try:
                 os.close(fd)
             except OSError:
-                pass  # this descriptor belonged to the listing itself
+                pass  # this was the descriptor of the listing itself
 
 
 def _exit_code(leaving: SystemExit) -> int:
@@ -227,7 +227,7 @@ def _exit_code(leaving: SystemExit) -> int:
 
 
 def _finish(code: int, preloaded: Collection[str]) -> int:
-    """End the process like Python does. Wait for threads, run exit handlers, and flush output."""
+    """End the process as Python would: wait for threads, run exit handlers and flush output."""
     threading = sys.modules.get("threading")
     if threading is not None:
         threading._shutdown()
@@ -239,18 +239,18 @@ def _finish(code: int, preloaded: Collection[str]) -> int:
         try:
             stream.flush()
         except Exception:  # noqa: BLE001  # user code may have replaced the stream
-            code = code or 120  # the exit code of Python in this case
-    ctypes.CDLL(None).fflush(None)  # the output of C code
+            code = code or 120  # Python's exit code in this case
+    ctypes.CDLL(None).fflush(None)  # output from C code
     return code
 
 
 def _let_go(preloaded: Collection[str]) -> None:
     """Flush open files and run finalizers.
 
-    A complete shutdown of the interpreter would take much longer. Objects that the launcher loaded
-    have nothing to write, and `gc.freeze` keeps them out of this list.
+    Fully shutting down the interpreter would take much longer. Objects loaded by the launcher have
+    nothing to write, and `gc.freeze` keeps them out of this list.
     """
-    # in reverse, because a file wrapper is newer than its file
+    # in reverse, because a file's wrapper is newer than the file
     for candidate in reversed(gc.get_objects()):
         if issubclass(type(candidate), io.IOBase):
             try:

@@ -1,1 +1,1 @@
-"""Everyday commands, which run, list, inspect and stop trials."""
+"""Everyday commands, for running, listing, inspecting and stopping trials."""

@@ -51,9 +51,9 @@ def command(
     as_csv: bool,
     as_json: bool,
 ) -> None:
-    """Show the differing parameters, the metrics and the outcome of trials side by side.
+    """Show trials side by side: their differing parameters, metrics and outcomes.
 
-    The table leaves out parameters with the same value in all trials.
+    Parameters that are the same in all trials are left out.
     """
     from windlass.comparison.tables import build_table
 

@@ -20,7 +20,7 @@ from windlass.home import Home
 if TYPE_CHECKING:
     from windlass.cli.options.server_probe import ServerProbe
 
-_MOST_NAMED = 10  # the most damaged contents that a finding names
+_MOST_NAMED = 10  # list at most this many damaged items in a finding
 _LITTLE_SPACE = 1_000_000_000
 _OLDEST_PYTHON = (3, 10)
 
@@ -39,17 +39,17 @@ _OLDEST_PYTHON = (3, 10)
 )  # fmt: skip
 @json_option
 def command(contents: bool, as_json: bool) -> int:
-    """Check the installation and suggest fixes. The exit code is 1 if something must be fixed.
+    """Check the installation and suggest fixes. The exit code is 1 if something needs fixing.
 
-    --contents also reads all stored code, values and checkpoints, and reports damage.
+    --contents also reads all stored code, values and checkpoints, and reports any damage.
     """
     return print_findings(examine(contents=contents), as_json=as_json)
 
 
 def examine(*, contents: bool = False) -> Iterator[Finding]:
-    """Check everything, and yield the findings.
+    """Run all checks and yield their findings.
 
-    The check starts and changes nothing. Only `contents` sets damaged contents aside.
+    The checks start and change nothing, except that `contents` sets damaged contents aside.
     """
     from windlass.cli.options.cluster_findings import summarize_cluster
     from windlass.cli.options.server_probe import probe_server
@@ -147,7 +147,7 @@ def _file_system(home: Home) -> Iterator[Finding]:
 
 
 def _existing(home: Home) -> Path:
-    """Return the home, or the closest parent folder that exists."""
+    """Return the home, or its closest parent folder that exists."""
     return next(folder for folder in (home.path, *home.path.parents) if folder.exists())
 
 
@@ -158,7 +158,7 @@ def _space(home: Home) -> Finding:
     free = shutil.disk_usage(existing).free
     text = f"{format_size(free)} free on the disk of the home directory"
     files = os.statvfs(existing)
-    if files.f_files and not files.f_favail:  # only for file systems that limit the number of files
+    if files.f_files and not files.f_favail:  # not every file system limits the number of files
         text += ", but the file system has no free inodes"
         free = 0
     if free < _LITTLE_SPACE:
@@ -195,7 +195,7 @@ def _contents(home: Home) -> Finding:
 
 
 def _named_server() -> Finding | None:
-    """Check the server that WINDLASS_SERVER names. Return None if the variable is not set."""
+    """Check the server set in WINDLASS_SERVER. Return None if the variable is not set."""
     from windlass.cli.options.server_probe import fetch_server_info
     from windlass.client.connection.discovery import named_endpoint
     from windlass.model.errors import WindlassError
@@ -237,7 +237,7 @@ def _server(seen: ServerProbe) -> Finding:
 
 
 def _start(home: Home, seen: ServerProbe) -> Iterator[Finding]:
-    """Report a lock in the home that prevents clients from starting a server."""
+    """Report a lock in the home that keeps clients from starting a server."""
     from windlass.worker.common.atomic_files import is_locked
     from windlass.worker.common.lock_holder import describe_process, find_holder
 

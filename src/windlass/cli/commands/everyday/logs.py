@@ -1,4 +1,4 @@
-"""Implements `windlass logs`, which prints or follows the output of a trial."""
+"""Implements `windlass logs`, which prints or follows a trial's output."""
 
 from __future__ import annotations
 
@@ -85,11 +85,11 @@ def command(
     raw: bool,
     as_json: bool,
 ) -> int | None:
-    """Print the output of a trial. Its stdout goes to stdout, and its stderr to stderr.
+    """Print a trial's output: its stdout to stdout, and its stderr to stderr.
 
-    If the trial has several replicas, each line starts with the name of its replica. Without an ID,
-    --search searches all trials, and each line starts with the id of its trial. In a terminal,
-    colours and progress bars work. Other escape sequences appear as text, except with --raw.
+    With several replicas, each line starts with the replica's name. Without an ID, --search
+    searches all trials, and each line starts with its trial's id. In a terminal, colours and
+    progress bars work. Other escape sequences appear as text, except with --raw.
     """
     from windlass.client.client import default_client
     from windlass.client.resources.trial.logs.pages import check_ends, filters
@@ -123,7 +123,7 @@ def command(
 
 
 class LogQuery(NamedTuple):
-    """The log filters and output options of the command line."""
+    """The log filters and output options from the command line."""
 
     query: dict[str, Any]
     follows: bool
@@ -135,9 +135,9 @@ class LogQuery(NamedTuple):
 
     @property
     def reach(self) -> Reach:
-        """The terminal control sequences that may take effect.
+        """The terminal control sequences in the log that are passed on to the terminal.
 
-        The log may be that of another user, so most sequences are disabled by default.
+        Most are disabled by default, because the log may belong to another user.
         """
         from windlass.client.terminal.sanitize import Reach
 
@@ -145,7 +145,7 @@ class LogQuery(NamedTuple):
 
 
 def _check_many(ctx: click.Context, log_query: LogQuery) -> None:
-    """Raise an error unless the query is a search. Only searches work on many trials."""
+    """Raise an error unless the query is a search, the only kind that works on many trials."""
     if log_query.query["search"] is None:
         raise click.UsageError(
             "Name a trial: windlass logs 7. To search the logs of many trials: windlass "
@@ -183,7 +183,7 @@ def _print_one(client: Client, trial: Trial[Any], log_query: LogQuery) -> int | 
 
 
 def _print_family(client: Client, trial: Trial[Any], log_query: LogQuery) -> int | None:
-    """Print the logs of a generator's child trials. Each line starts with the name of its trial."""
+    """Print the logs of a generator's child trials, each line prefixed with its trial's name."""
     from windlass.cli.output.log_lines import Clock
     from windlass.client.resources.trial.logs.generator_logs import pieces
     from windlass.client.resources.trial.logs.pages import first_lines
@@ -226,7 +226,7 @@ def _print_family(client: Client, trial: Trial[Any], log_query: LogQuery) -> int
 
 
 def _check_replica(trial: Trial[Any], role: str | None, index: int | None) -> None:
-    """Raise an error if the user selected a replica that the trial never had."""
+    """Raise an error if the user selected a replica that never existed."""
     from windlass.model.errors import InvalidArgument
 
     there = {entry.name: entry.replicas for entry in trial.record.spec.roles}
@@ -248,7 +248,7 @@ def _check_replica(trial: Trial[Any], role: str | None, index: int | None) -> No
 
 
 def _names(trial: Trial[Any], wanted: dict[str, Any]) -> list[str]:
-    """Return the names of all replicas, or [] if only one replica is selected."""
+    """Return the names of a trial's replicas, or [] if only one replica is selected."""
     from windlass.client.resources.trial.replica_names import names_of
 
     role, index = wanted["role"], wanted["index"]
@@ -260,9 +260,10 @@ def _names(trial: Trial[Any], wanted: dict[str, Any]) -> list[str]:
 
 
 def _print(pages: Callable[[ShowStatus], Pages], names: Sequence[str], log_query: LogQuery) -> bool:
-    """Print the log parts, each after the name of its replica. Return True if there were parts.
+    """Print log parts, prefixed with their replicas' names. Return True if there were any.
 
-    If `names` is empty, the lines have no prefix. A terminal shows the status of the trial below.
+    If `names` is empty, lines have no prefix. In a terminal, the trial's status is shown below the
+    log.
     """
     from windlass.cli.output.log_lines import Clock
     from windlass.client.terminal.status_line import share_of, status_text
@@ -320,7 +321,7 @@ def _explain_silence(trial: Trial[Any], log_query: LogQuery) -> None:
 
 
 def _describe_filters(query: dict[str, Any]) -> str:
-    """Describe the filters of a log query in a few words, for a message.
+    """Describe a log query's filters in a few words, for a message.
 
     >>> nothing = {"search": None, "since": None, "until": None, "stream": None, "role": None}
     >>> (
@@ -345,7 +346,7 @@ def _stop_following(trial: Trial[Any]) -> int:
     try:
         trial.refresh()
     except WindlassError:
-        return 130  # Ctrl-C must end the command even if the server does not answer
+        return 130  # Ctrl-C must end the command even if the server does not respond
     if not trial.is_finished:
         print_message(
             f"Trial {trial.id} ({trial.name}) continues to run. To stop it: windlass stop "

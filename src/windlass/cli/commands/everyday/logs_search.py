@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def search_many(
     client: Client, log_query: LogQuery, experiment: str | None, where: str | None, *, counts: bool
 ) -> int:
-    """Print the matching log lines. Each line starts with its trial."""
+    """Print the matching log lines, each prefixed with its trial."""
     from windlass.cli.output.text import print_message, warnings_as_messages
     from windlass.client.resources.trial.logs.pages import hits
 

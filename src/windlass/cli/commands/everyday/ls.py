@@ -141,7 +141,7 @@ def command(
 
 
 class TrialQuery(NamedTuple):
-    """The filters of `windlass ls` for trials."""
+    """The filters of `windlass ls` that apply to trials."""
 
     experiment: str | None
     states: list[str]
@@ -164,7 +164,7 @@ def _list_trials(client: Client, query: TrialQuery, limit: int | None, *, as_jso
     from windlass.client.resources.trial.list_query import list_trials
 
     experiment = query.experiment
-    # One more trial than the limit shows whether there are more trials.
+    # Request one trial more than the limit, to find out whether there are more.
     trials = list_trials(
         client.transport,
         experiment=experiment,
@@ -209,7 +209,7 @@ def _list_trials(client: Client, query: TrialQuery, limit: int | None, *, as_jso
 
 
 def _column_names(query: TrialQuery, records: Sequence[TrialRecord]) -> list[str]:
-    """Return the names of the requested columns, or of the default columns for these trials."""
+    """Return the names of the requested columns, or else the default columns for these trials."""
     from windlass.cli.output.trial_columns import DEFAULT, sorted_metric
 
     if query.columns:
@@ -221,7 +221,7 @@ def _column_names(query: TrialQuery, records: Sequence[TrialRecord]) -> list[str
 
 
 def _split_names(columns: str, records: Sequence[TrialRecord]) -> list[str]:
-    """Split the names of columns. Mention each metric that none of the trials has reported."""
+    """Split a list of column names. Print a note for each metric that no trial has reported."""
     from windlass.cli.output.text import print_message
     from windlass.cli.output.trial_columns import column_names, sorted_metric
 
@@ -238,7 +238,7 @@ def _split_names(columns: str, records: Sequence[TrialRecord]) -> list[str]:
 
 
 def _find_experiments(client: Client, experiment: str | None) -> list[Experiment]:
-    """Return the experiments that have the given name, newest first."""
+    """Return all experiments with the given name, newest first."""
     if experiment is None:
         return []
     return list(
@@ -285,7 +285,7 @@ def _with_labels(
     rows: Sequence[Row],
     records: Sequence[ExperimentRecord],
 ) -> tuple[list[Column], Sequence[Row]]:
-    """Add a column for labels, if any row has labels."""
+    """Add a column for labels if any row has some."""
     from windlass.cli.output.table import Column
     from windlass.cli.output.text import clean
 

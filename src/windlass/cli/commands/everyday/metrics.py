@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from windlass.client.resources.trial.metrics import Metrics, Point
     from windlass.model.records import TrialRecord
 
-_HEIGHT = 16  # the height of a plot in lines, if the terminal is high enough
+_HEIGHT = 16  # lines; the height of a plot if the terminal is tall enough
 _MARKS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _COLOURS = ("cyan", "yellow", "magenta", "green", "blue", "red")
 
@@ -68,9 +68,9 @@ def command(
     as_json: bool,
     **chosen: Any,
 ) -> None:
-    """Print a table of all metrics, or the points or curves of some metrics.
+    """Print a table of all metrics, or some metrics as points or curves.
 
-    On the command line, write the trial ids before the names of metrics.
+    On the command line, trial ids come before metric names.
     """
     from windlass.client.client import default_client
     from windlass.client.resources.trial.metrics import fetch_metrics
@@ -136,7 +136,7 @@ def _list_trials(client: Client, experiment: str, ctx: click.Context) -> list[Tr
 
 
 def _suggest_metrics(records: Sequence[TrialRecord], how: str) -> str:
-    """Build the usage message that lists the names of reported metrics."""
+    """Build a usage message that lists the reported metrics."""
     from windlass.cli.output.text import clean
     from windlass.model.records import is_own_metric
 
@@ -169,17 +169,17 @@ def _print_all(records: Sequence[TrialRecord], *, as_json: bool) -> None:
 
 
 def _print_points(metrics: Metrics, names: Sequence[str], trials: int, *, as_json: bool) -> None:
-    """Print one line per reported point, with its replica.
+    """Print one line per reported point, including its replica.
 
-    If there are several metrics, each line also has the name of the metric.
+    With several metrics, each line also includes the metric's name.
 
-    All points of a page are written together, because there may be many.
+    Each page of points is written at once, because there may be many.
     """
     from windlass.cli.output.text import clean
 
     is_seen = (
         sys.stdout.isatty()
-    )  # without a terminal, cells are separated by tabs, without a heading
+    )  # without a terminal, print no heading and separate cells with tabs
     heads = ["STEP", "VALUE", "REPLICA"]
     heads += ["METRIC"] if len(names) > 1 else []
     heads += ["TRIAL"] if trials > 1 else []
@@ -224,7 +224,7 @@ def _line(cells: Sequence[str]) -> str:
 
 
 class _Series(NamedTuple):
-    """The curves of one metric of one trial, one curve per replica."""
+    """The curves of one metric in one trial, one curve per replica."""
 
     record: TrialRecord
     name: str
@@ -268,7 +268,7 @@ def _plot(
 
 
 def _print_legend(every: Sequence[_Series]) -> None:
-    """Print the legend of a plot, with one line per metric and trial."""
+    """Print a plot's legend, with one line per metric and trial."""
     from windlass.cli.output.text import clean, paint
 
     rows = []
@@ -302,7 +302,7 @@ def _colour(number: int) -> str:
 def _latest_attempts(points: list[Point]) -> list[list[tuple[float, float]]]:
     """Build one curve per replica.
 
-    A later attempt replaces the points of earlier attempts from its first step on.
+    From its first step on, a later attempt replaces the points of earlier attempts.
     """
     curves: dict[tuple[str, int], list[tuple[float, float]]] = {}
     firsts: dict[tuple[str, int], tuple[int, int]] = {}
@@ -322,9 +322,9 @@ def _latest_attempts(points: list[Point]) -> list[list[tuple[float, float]]]:
 
 
 def print_metrics(*records: TrialRecord, is_alone: bool = False) -> None:
-    """Print a summary of each metric that the programs reported.
+    """Print a summary of each metric that the user's program reported.
 
-    Trials without such metrics show the metrics of the system, which Windlass records.
+    For trials without such metrics, print the system metrics that Windlass records.
     """
     from windlass.cli.output.table import Column, print_table
     from windlass.cli.output.text import clean, paint
@@ -361,7 +361,7 @@ def print_metrics(*records: TrialRecord, is_alone: bool = False) -> None:
 
 
 def format_value(value: float | None) -> str:
-    """Format a number. Integers have all digits, and other numbers have six significant digits.
+    """Format a number. Integers keep all digits, and other numbers get six significant digits.
 
     >>> format_value(0.1 + 0.2), format_value(123456789.0), format_value(1e-9), format_value(None)
     ('0.3', '123456789', '1e-09', '')

@@ -33,7 +33,7 @@ _EXAMPLES = examples(
     "windlass rerun 7 --environment recorded --detach",
     "windlass rerun 7 -- --lr 0.1 data",
 )
-_DASHES = "windlass.words"  # the key in `ctx.meta`: whether `--` precedes the words
+_DASHES = "windlass.words"  # `ctx.meta` key that stores whether the arguments contain `--`
 
 _changes = section_options("Changes")
 _resources = section_options("Resources of each replica (default: as recorded)")
@@ -41,10 +41,10 @@ _recording = section_options("Submitting and recording")
 
 
 class RerunCommand(SectionedCommand):
-    """A command that records whether `--` precedes its arguments."""
+    """A command that remembers whether its arguments contain `--`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Record whether the arguments contain `--`, because click removes this word."""
+        """Parse the arguments and remember whether they contain `--`, which click removes."""
         ctx.meta[_DASHES] = "--" in args
         words = list(args)
         try:
@@ -56,7 +56,7 @@ class RerunCommand(SectionedCommand):
 def _suggest_argument(error: click.NoSuchOption, words: list[str]) -> click.NoSuchOption:
     """Add a hint about --arg to the error for an unknown option.
 
-    The hint appears if the option looks like an argument of the trial.
+    The hint appears if the option looks like one of the trial's own arguments.
     """
     import difflib
 
@@ -79,7 +79,7 @@ def _suggest_argument(error: click.NoSuchOption, words: list[str]) -> click.NoSu
 
 
 def rerun_options(function: F) -> F:
-    """Add the options of `windlass rerun` to a command."""
+    """Add the options of `windlass rerun` to another command."""
     for decorate in reversed(_OPTIONS):
         function = decorate(function)
     return function
@@ -128,10 +128,10 @@ _OPTIONS = (
 @rerun_options
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:
-    """Run the recorded code of a trial again, with the recorded arguments.
+    """Run a trial's recorded code again with its recorded arguments.
 
-    The files in the current folder do not matter. Words after -- replace all arguments. The output
-    appears while the trial runs, and the exit code is that of the program.
+    The files in the current folder do not matter. Words after -- replace all arguments. The command
+    shows the trial's output as it runs, and exits with the program's exit code.
     """
     return run_again(ctx, options)
 
@@ -221,7 +221,7 @@ def _read_changes(
 def _read(option: str, texts: Sequence[str], roles: Sequence[str], value_of: Any) -> Any:
     """Parse texts of the form NAME=VALUE into a mapping.
 
-    If the trial has several roles, the result maps each role to such a mapping.
+    For a trial with several roles, map each role to such a mapping.
     """
     values: dict[str, Any] = {}
     where = f"'--{option}'"
@@ -250,15 +250,15 @@ def _read(option: str, texts: Sequence[str], roles: Sequence[str], value_of: Any
 
 
 def read_named_values(option: str, texts: Sequence[str]) -> dict[str, Any]:
-    """Parse texts of the form NAME=VALUE. `read_argument` parses the values."""
+    """Parse texts of the form NAME=VALUE, with the values as in `read_argument`."""
     values: dict[str, Any] = _read(option, texts, (), read_argument) or {}
     return values
 
 
 def read_argument(text: str) -> Any:
-    """Parse the value of an argument.
+    """Parse an argument's value.
 
-    Lists, mappings and null are JSON. Other values are numbers, booleans or texts.
+    Lists, mappings and null are parsed as JSON. Any other value is a number, a boolean or text.
 
     >>> [read_argument(text) for text in ("0.1", "true", "[64, 32]", "null", "[adam", "x y")]
     [0.1, True, [64, 32], None, '[adam', 'x y']

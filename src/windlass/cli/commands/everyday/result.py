@@ -1,4 +1,4 @@
-"""Implements `windlass result`, which prints the return value of a trial."""
+"""Implements `windlass result`, which prints a trial's return value."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 def command(
     ctx: click.Context, trial_id: int, as_json: bool, raw: bool, out: str | None, wait: bool
 ) -> int | None:
-    """Print the return value of a trial, or the error of a failed trial."""
+    """Print a trial's return value, or a failed trial's error."""
     from windlass.client.client import default_client
 
     if raw and as_json:
@@ -76,7 +76,7 @@ def command(
 
 
 def to_json(value: Any) -> tuple[Any, bool]:
-    """Convert a value to JSON types. Return the result, and whether the conversion is lossless.
+    """Convert a value to JSON types. Return the result and whether the conversion is lossless.
 
     >>> to_json({"loss": [0.5, 0.25], "ok": True})
     ({'loss': [0.5, 0.25], 'ok': True}, True)
@@ -135,7 +135,7 @@ def _check_value(client: Client, record: TrialRecord) -> None:
 
 
 def _failure(client: Client, record: TrialRecord) -> WindlassError:
-    """Return the error of a failed trial, with the traceback of its function as text."""
+    """Return a failed trial's error, with its function's traceback as text."""
     from windlass.cli.output.error_text import describe_error
     from windlass.cli.output.text import clean_lines
     from windlass.client.resources.trial.failure_tips import last_lines
@@ -159,9 +159,9 @@ def _fetch(client: Client, trial_id: int) -> bytes:
 
 
 def _make_importable(record: TrialRecord) -> None:
-    """Add the folders of the project to sys.path.
+    """Add the project's folders to sys.path.
 
-    A return value can then contain objects of the project's classes.
+    This lets return values contain instances of the project's classes.
     """
     code = record.spec.code
     folders = [os.path.join(code.root, path) for path in code.import_paths]

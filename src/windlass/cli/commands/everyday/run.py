@@ -45,7 +45,7 @@ _recording = section_options("Submitting and recording")
 
 
 class _RunCommand(SectionedCommand):
-    """`windlass run`, which suggests how to run a module for `windlass run -m NAME`."""
+    """The `windlass run` command, with a suggestion for users who pass `-m NAME`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         words = list(args)
@@ -63,7 +63,7 @@ class _RunCommand(SectionedCommand):
 
 
 def _as_python_command(words: list[str], option: str) -> str:
-    """Return the words of a command line with `-- python` before an option of Python.
+    """Return a command line with `-- python` inserted before a Python option.
 
     >>> _as_python_command(["--cpus", "2", "-m", "pkg.train", "--lr", "0.1"], "-m")
     '--cpus 2 -- python -m pkg.train --lr 0.1'
@@ -209,8 +209,8 @@ def command(
 ) -> int:
     """Run a Python script, or any command after --, as a recorded trial.
 
-    The output appears while the trial runs, and the exit code is that of the program. Ctrl-C
-    and SIGTERM stop the trial. Words after the script are arguments of the script.
+    The command shows the program's output as it runs, and exits with the program's exit code.
+    Ctrl-C and SIGTERM stop the trial. Words after the script are passed to the script.
     """
     if not words and file is None:
         raise click.UsageError("Name a script, a command after --, or a job file with --file.", ctx)
@@ -226,7 +226,7 @@ def command(
     from windlass.cli.options.python_to_options import as_options, errors_as_options
 
     if file is not None:
-        # Errors about a job file use the Python names of options.
+        # Errors about a job file name options as in Python, not as on the command line.
         job = read_file(ctx, file, words, dry_run=dry_run)
         if dry_run:
             return _print_dry_run(job, as_json=as_json)
@@ -285,7 +285,7 @@ def _run(
 
 
 def print_submitted(trial: Trial[Any], *, as_json: bool) -> None:
-    """Print the submitted trial and the commands that show it."""
+    """Print a submitted trial, and commands to inspect it."""
     from windlass.cli.output.json import print_json
     from windlass.cli.output.text import paint
 
@@ -303,7 +303,7 @@ def print_submitted(trial: Trial[Any], *, as_json: bool) -> None:
 
 
 def report_end(trial: Trial[Any], end: StreamEnd, rephrase: Callable[[str], str]) -> int:
-    """Print the error if the trial failed. Return the exit code of the trial."""
+    """Print the error if the trial failed, and return the trial's exit code."""
     from windlass.cli.output.text import print_error
     from windlass.model.errors import TrialFailed
     from windlass.model.records import TrialState

@@ -1,4 +1,4 @@
-"""Implements `windlass show`, which prints the record of a trial or an experiment."""
+"""Implements `windlass show`, which prints a trial's or an experiment's record."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from windlass.model.records import ErrorInfo, Git, TrialRecord
     from windlass.model.status import Event
 
-_MOST_COUNTED = 1000  # the most output files to count
+_MOST_COUNTED = 1000  # stop counting output files at this number
 _LONGEST_ERROR = 200  # characters
 
 
@@ -38,9 +38,9 @@ _LONGEST_ERROR = 200  # characters
 def command(
     ctx: click.Context, /, trial_id: int | None, experiment: str | None, config: bool, as_json: bool
 ) -> None:
-    """Show the record of a trial, with its state, times, code, environment and timeline.
+    """Show a trial's record: its state, times, code, environment and timeline.
 
-    With --experiment, show the labels, links, files and notes of an experiment.
+    With --experiment, show an experiment's labels, links, files and notes.
     """
     if (trial_id is None) is (experiment is None):
         raise click.UsageError("Name a trial by its ID, or an experiment with --experiment.", ctx)
@@ -133,7 +133,7 @@ def _print_head(record: TrialRecord) -> None:
     print(title + paint(record.state.value, state_colour(record.state), bold=True))
     message = record.message
     if record.reason == "DeadlineExceeded":
-        message = how_it_ended(record)  # the start of the program may have been reported late
+        message = how_it_ended(record)  # the report of the program's start may have arrived late
     if record.state is TrialState.SUCCEEDED:
         return
     if record.error is not None and record.reason not in ("Stopped", "DeadlineExceeded"):
@@ -145,7 +145,7 @@ def _print_head(record: TrialRecord) -> None:
 
 
 def _format_error_line(error: ErrorInfo) -> str:
-    """Format the error on one line. The traceback has the full message."""
+    """Format the error on one line. The full message is in the traceback."""
     from windlass.cli.output.text import clean
 
     message = clean(error.message.strip().partition("\n")[0])
@@ -221,9 +221,9 @@ def _checkpoints(trial: Trial[Any]) -> Lines:
 
 
 def _outputs(trial: Trial[Any]) -> Lines:
-    """Describe the number of output files, and the commands that list and download them.
+    """Describe how many output files there are, and how to list and download them.
 
-    The files are counted only up to a limit.
+    Files are counted only up to a limit.
     """
     from itertools import islice
 
@@ -278,7 +278,7 @@ def _where(record: TrialRecord, packages: Sequence[str]) -> Lines:
 
 
 def _roles(record: TrialRecord) -> Lines:
-    """Describe the command of each role, if there are several roles."""
+    """Describe each role's command, if there are several roles."""
     if len(record.spec.roles) == 1:
         return
     for role in record.spec.roles:
@@ -302,7 +302,7 @@ def _restarts(record: TrialRecord) -> str:
 
 
 def _cleaning(spec: JobSpec) -> str:
-    """Describe the clean-up at the end of the trial, unless it is the default."""
+    """Describe which replicas are stopped when the trial ends, unless it is the default."""
     from windlass.model.job import CleanPolicy
     from windlass.model.text.quantities import format_duration
 
@@ -341,7 +341,7 @@ def _print_outcome(record: TrialRecord) -> None:
 
 
 def _print_cause(record: TrialRecord) -> None:
-    """Print the replica that caused the failure of the trial, with its last output."""
+    """Print the replica that caused the trial's failure, with its last output."""
     from windlass.cli.output.text import clean, paint
     from windlass.client.resources.trial.failure_tips import last_lines, tip_for
     from windlass.client.resources.trial.replicas import has_several

@@ -1,4 +1,4 @@
-"""Implements `windlass stop`, which stops trials and waits for their end."""
+"""Implements `windlass stop`, which stops trials and waits until they have ended."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ def command(
 ) -> int:
     """Stop trials and wait until they have ended.
 
-    Processes get SIGTERM, and after the grace time SIGKILL. A finished trial keeps its state. If it
-    left replicas running (clean_policy "None"), they are stopped.
+    Processes receive SIGTERM and, after the grace time, SIGKILL. A finished trial keeps its state,
+    but replicas that it left running (clean_policy "None") are stopped.
 
-    With --force, trials end even if their cluster does not answer. Windlass deletes their pods when
-    the cluster answers again. With --ask, the program is asked to end by itself.
+    With --force, trials end even if their cluster does not respond. Windlass deletes their pods
+    once the cluster responds again. With --ask, the program is asked to end by itself.
     """
     from windlass.cli.output.text import print_error, print_message
     from windlass.client.client import default_client
@@ -101,9 +101,9 @@ def _request_stop(trial: Trial[Any]) -> None:
 
 
 def _stop_experiment(name: str, how: dict[str, Any], *, asks: bool) -> list[Trial[Any]]:
-    """Stop all running trials of an experiment, or ask them to end by themselves.
+    """Stop an experiment's running trials, or ask them to end by themselves.
 
-    Returns the trials to wait for.
+    Return the trials to wait for.
     """
     from windlass.cli.output.text import print_message
     from windlass.client.client import default_client
@@ -142,7 +142,7 @@ def _stop_leftovers(trial: Trial[Any], how: dict[str, Any]) -> None:
 
     going = [attempt for attempt in trial.attempts if attempt.ended is None]
     left = [f"{attempt.role}-{attempt.index}" for attempt in going]
-    if is_generated(trial.record):  # its generator failed while its child trials still run
+    if is_generated(trial.record):  # the generator failed, but its child trials are still running
         left = [f"trial {child.id}" for child in trial.children if not child.is_finished]
     if left:
         trial.stop(**how)

@@ -1,1 +1,1 @@
-"""Commands for the server, accelerators, clusters and shell completion."""
+"""Commands for the server, accelerators, clusters, the operator and shell completion."""

@@ -1,4 +1,4 @@
-"""Implements `windlass accelerators`, which lists accelerators and the devices of this machine."""
+"""Implements `windlass accelerators`, which lists accelerators and this machine's devices."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 )
 @json_option
 def command(as_json: bool) -> None:
-    """List the accelerators that jobs can request, and the devices of this machine.
+    """List the accelerators that jobs can request, and this machine's devices.
 
-    Use the names in --accelerator and accelerator=. Request several devices with a number (a100x2),
-    and TPUs by size (v5e-16).
+    Pass these names to --accelerator or accelerator=. Append the number of devices to request
+    several (a100x2). Request TPUs by size (v5e-16).
     """
     from windlass.client.client import default_client
     from windlass.model.hardware.accelerators import KINDS
@@ -53,7 +53,7 @@ def command(as_json: bool) -> None:
 
 
 def count_here(kind: str, devices: Sequence[Device]) -> int:
-    """Count the devices of this machine that satisfy a request for a kind of accelerator."""
+    """Count this machine's devices that satisfy a request for a kind of accelerator."""
     from windlass.model.hardware.accelerators import satisfies
 
     return sum(satisfies(device.kind, kind) for device in devices)

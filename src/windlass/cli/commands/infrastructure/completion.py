@@ -27,9 +27,9 @@ _INSTALL = {
 @click.argument("shell", type=click.Choice(_SHELLS), required=False)
 @click.pass_context
 def command(ctx: click.Context, shell: str | None) -> None:
-    """Print the completion script for a shell, by default the current one.
+    """Print the completion script for a shell, by default for the current shell.
 
-    The first lines of the script explain how to install it.
+    The script's first lines explain how to install it.
     """
     from click.shell_completion import get_completion_class
 
@@ -44,7 +44,7 @@ def command(ctx: click.Context, shell: str | None) -> None:
 
 
 def _split_compdef(source: str) -> tuple[str, str]:
-    """Split off the line `#compdef`, which must be the first line of a script for zsh."""
+    """Split off the line `#compdef`, which must come first in a zsh completion script."""
     if not source.startswith("#compdef"):
         return "", source
     first, _, rest = source.partition("\n")

@@ -32,14 +32,14 @@ def command() -> None:
     """Check the cluster for jobs with backend="kubernetes", or print roles and manifests.
 
     Windlass uses the first of these settings that exists: the last login from a script, KUBECONFIG,
-    ~/.kube/config, the cluster that this process runs in. A running server keeps the KUBECONFIG of
-    its start. The commands use the same settings, and warn if the settings of this shell differ.
-    --context selects a context of this shell.
+    ~/.kube/config, the cluster that this process runs in. A running server keeps using the
+    KUBECONFIG from when it started. The commands use the same settings as the server, and warn if
+    this shell's settings differ. --context selects a context from this shell's settings.
     """
 
 
 def _where(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that select the cluster and namespace."""
+    """Add the options that select a cluster and namespace."""
     options = (
         click.option("--context", metavar="NAME", help="Context of the kubeconfig file."),
         click.option("-n", "--namespace", metavar="NAME", help="Namespace (that of the context)."),
@@ -61,7 +61,7 @@ def check(context: str | None, namespace: str | None, as_json: bool) -> int:
     """Check that jobs can run on the cluster, and suggest fixes.
 
     The check covers the connection, the account, the namespace, all permissions and the
-    accelerators. It creates nothing. The exit code is 1 if something must be fixed.
+    accelerators. It creates nothing. The exit code is 1 if something needs fixing.
     """
     from windlass.cli.options.cluster_findings import check_cluster_findings
     from windlass.cli.output.findings import print_findings
@@ -82,7 +82,7 @@ def check(context: str | None, namespace: str | None, as_json: bool) -> int:
 def rights(context: str | None, namespace: str | None, account: str | None, as_json: bool) -> None:
     """Print a role with all permissions that Windlass needs, and its binding to an account.
 
-    An administrator applies the output with kubectl. The account is a user, or a service account
+    Let an administrator apply the output with kubectl. The account is a user or a service account
     such as system:serviceaccount:NAMESPACE:NAME.
     """
     from windlass.cli.options.which_cluster import find_namespace_and_account
@@ -101,7 +101,7 @@ def rights(context: str | None, namespace: str | None, account: str | None, as_j
 
 
 def _warn_of_cluster_mismatch(home: Home, namespace: str | None, check: ClusterCheckResult) -> None:
-    """Print a warning if the settings of this shell select another cluster than the server's."""
+    """Print a warning if this shell's settings select a different cluster than the server uses."""
     from windlass.cli.options.which_cluster import find_cluster_mismatch
     from windlass.cli.output.text import print_message
 
@@ -121,10 +121,10 @@ def _warn_of_cluster_mismatch(home: Home, namespace: str | None, check: ClusterC
 @_where
 @json_option
 def manifest(file: str, context: str | None, namespace: str | None, as_json: bool) -> None:
-    """Print the Kubernetes objects for the job in a file. Nothing is created or submitted.
+    """Print the Kubernetes objects for a job file, without creating or submitting anything.
 
-    The names contain 0 in place of the trial id, and secrets have no values. Without a cluster,
-    accelerators use the common node labels.
+    Names contain 0 in place of the trial id, and secrets have no values. Without access to a
+    cluster, accelerators are translated to common node labels.
     """
     import sys
 

@@ -59,8 +59,7 @@ def command(
 ) -> None:
     """Run the operator for TFJob and PyTorchJob objects (kubeflow.org/v1).
 
-    If several operators run, one of them is the leader. If the leader fails, another operator takes
-    over within 15 seconds.
+    Several operators elect a leader. If it fails, another operator takes over within 15 seconds.
     """
     if ctx.invoked_subcommand is None:
         _run(namespaces, context, listen, lease_namespace, alone, workers)
@@ -79,7 +78,7 @@ def command(
 def install(is_print: bool, replace: bool, context: str | None) -> None:
     """Install the definitions of TFJob and PyTorchJob in the cluster.
 
-    Existing definitions of another operator stay. The Windlass operator works with them.
+    Definitions installed by another operator are kept. The Windlass operator works with them.
     """
     from windlass.operator.install_crds import definition_texts
     from windlass.operator.install_crds import install as install_definitions
@@ -116,9 +115,9 @@ def rights(
     account: str | None,
     context: str | None,
 ) -> None:
-    """Print roles with all permissions of the operator, and their bindings to an account.
+    """Print roles with all permissions that the operator needs, and their bindings to an account.
 
-    An administrator applies the output with kubectl.
+    Let an administrator apply the output with kubectl.
     """
     from windlass.kube.api.connection import connect
     from windlass.kube.api.yaml import as_yaml
@@ -153,14 +152,14 @@ def _run(
     from windlass.operator.operator import Operator
     from windlass.operator.permissions import check_permissions, missing_help
 
-    faulthandler.enable()  # print the stacks after a crash
+    faulthandler.enable()  # print all stacks after a crash
     logging.basicConfig(
         level=os.environ.get("WINDLASS_LOG_LEVEL", "INFO").upper(), stream=sys.stderr,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )  # fmt: skip
-    # The Kubernetes client logs each dropped connection of its pool, which is normal.
+    # The Kubernetes client logs every connection that its pool drops, although this is normal.
     logging.getLogger("urllib3").setLevel(logging.ERROR)
-    # Each watch logs the same failure, but `_print_failure` reports the failure once.
+    # Every watch logs the same failure, so only `_print_failure` reports it, once.
     watching = logging.getLogger("windlass.kube.api.watch")
     watching.addFilter(lambda record: record.levelno != logging.WARNING)
     host, port = _parse(listen)
@@ -206,10 +205,10 @@ def _run(
 
 
 def _stop_event() -> threading.Event:
-    """Return an event that SIGTERM and SIGINT set.
+    """Return an event that is set on SIGTERM or SIGINT.
 
     The signal wakes up a thread through a pipe, and this thread sets the event. A Python signal
-    handler would run only in the main thread, and not while the main thread waits for a lock.
+    handler would only run in the main thread, and not while that thread waits for a lock.
     """
     import os
     import signal

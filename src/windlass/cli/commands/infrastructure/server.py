@@ -1,4 +1,4 @@
-"""Implements `windlass server`, which starts, stops and inspects the server of this machine."""
+"""Implements `windlass server`, which starts, stops and inspects this machine's server."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _PATIENCE = 15  # seconds to wait until a server has stopped
 )
 @click.pass_context
 def command(ctx: click.Context) -> None:
-    """Start, stop and inspect the server of this machine.
+    """Start, stop and inspect this machine's server.
 
-    The server starts automatically. While the server is stopped, trials keep running.
+    The server starts automatically. Trials keep running while it is stopped.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
@@ -48,7 +48,7 @@ def command(ctx: click.Context) -> None:
     ),
 )
 def start() -> None:
-    """Start the server in the background, unless it already runs."""
+    """Start the server in the background, unless it is already running."""
     from windlass.cli.options.server_probe import probe_server
     from windlass.client.connection.discovery import start_server
 
@@ -73,8 +73,8 @@ def start() -> None:
 def run(listen: str | None, names: tuple[str, ...]) -> None:
     """Run the server in the foreground, for containers and service managers.
 
-    To give other machines access, use --listen and --name. Other machines also need the token in
-    the file 'token' of the Windlass home. The log is the file 'server.log' in the same folder.
+    To give other machines access, use --listen and --name. These machines also need the token from
+    the file 'token' in the Windlass home. The log is the file 'server.log' in the same folder.
     """
     import windlass.cli
 
@@ -98,7 +98,7 @@ def run(listen: str | None, names: tuple[str, ...]) -> None:
     ),
 )
 def stop() -> None:
-    """Stop the server. Trials keep running, and the next server takes them over."""
+    """Stop the server. Trials keep running, and the next server takes over."""
     home = _own_home()
     if not home.path.is_dir():
         print("No server was running.")
@@ -117,10 +117,10 @@ def stop() -> None:
     ),
 )
 def adopt() -> None:
-    """Turn a copy of a Windlass home into an independent home that continues the trials.
+    """Turn a copy of a Windlass home into an independent home that continues its trials.
 
     Queued trials start. Trials that were running when the home was copied are recorded as lost.
-    Their processes belong to the original home and keep running.
+    Their processes still belong to the original home and keep running there.
     """
     from windlass.cli.output.text import counted
     from windlass.client.connection.discovery import start_server
@@ -143,9 +143,9 @@ def adopt() -> None:
 )
 @json_option
 def status(as_json: bool) -> int:
-    """Show whether the server runs, with its start time, its address and its load.
+    """Show whether the server is running, and its start time, address and load.
 
-    The exit code is 1 if the server does not run or does not answer.
+    The exit code is 1 if the server is not running or does not respond.
     """
     from windlass.cli.output.json import print_json
     from windlass.cli.output.text import print_message
@@ -200,7 +200,7 @@ def logs(follow: bool, tail: int, as_json: bool) -> None:
 
 
 def last_lines(path: Path, count: int) -> list[str]:
-    r"""Return the last lines of a file. The file is read from its end.
+    r"""Return a file's last lines, reading backwards from its end.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp(), "log")
@@ -224,7 +224,7 @@ def last_lines(path: Path, count: int) -> list[str]:
 
 
 def _followed_lines(path: Path, count: int) -> Iterator[str]:
-    """Yield the last lines of a file and all new lines, with `tail -F`."""
+    """Yield a file's last lines and then all new lines, by running `tail -F`."""
     import subprocess
 
     tail = ["tail", "-n", str(count), "-F", str(path)]
@@ -240,7 +240,7 @@ def _followed_lines(path: Path, count: int) -> Iterator[str]:
 
 
 def _own_home() -> Home:
-    """Return the home of this machine's server. Raise an error if WINDLASS_SERVER is set."""
+    """Return this machine's home. Raise an error if WINDLASS_SERVER is set."""
     from windlass.model.errors import InvalidArgument
 
     named = os.environ.get("WINDLASS_SERVER")
@@ -253,16 +253,16 @@ def _own_home() -> Home:
 
 
 def _wait_until_stopped(home: Home) -> int | None:
-    """Stop the server of a home, and wait until it has ended.
+    """Stop a home's server and wait until it has ended.
 
-    Returns the process id of the server, or None if no server was running.
+    Return the server's process id, or None if no server was running.
     """
     from windlass.client.connection.discovery import describe_server
     from windlass.worker.common.process_identity import wait_for_end
 
     with _locked(home.start_lock, "A server is starting, but does not become ready."):
         pid, identity = _ask_to_stop(describe_server(home))
-        # The lock is free once the server has stopped, even if the server file names no process.
+        # The lock is free once the server has stopped, even if no process is in the server file.
         with _locked(home.server_lock, _stuck(pid)):
             pass
         # The kernel releases the lock shortly before the process exits.
@@ -272,10 +272,10 @@ def _wait_until_stopped(home: Home) -> int | None:
 
 
 def _ask_to_stop(described: dict[str, Any] | None) -> tuple[int | None, str]:
-    """Send SIGTERM to the process that a server file describes.
+    """Send SIGTERM to the process described in a server file.
 
-    Returns the process id, and the identity that distinguishes the process from a later process
-    with the same id.
+    Return the process id, and an identity that tells the process apart from a later process with
+    the same id.
     """
     from windlass.worker.common.process_identity import is_alive
 
@@ -289,7 +289,7 @@ def _ask_to_stop(described: dict[str, Any] | None) -> tuple[int | None, str]:
 
 @contextlib.contextmanager
 def _locked(path: Path, excuse: str) -> Iterator[None]:
-    """Hold a lock file during the `with` block. Raise an error if the lock is not free in time."""
+    """Hold a lock file during the `with` block. Raise an error if acquiring it takes too long."""
     from windlass.model.errors import ServerError
     from windlass.worker.common.atomic_files import set_irregular_aside
     from windlass.worker.common.lock_holder import describe_process, find_holder
@@ -327,7 +327,7 @@ def _stuck(pid: int | None) -> str:
 
 
 def _report() -> dict[str, Any]:
-    """Return the status of the server that WINDLASS_SERVER names, or of this home's server."""
+    """Return the status of the server in WINDLASS_SERVER, or else of this home's server."""
     from windlass.cli.options.server_probe import fetch_server_info, probe_server
     from windlass.cli.output.json import plain
     from windlass.client.connection.discovery import named_endpoint

@@ -38,9 +38,9 @@ _EXAMPLES = examples(
 def command() -> None:
     """Run a command on the server's machine, outside of trials.
 
-    Windlass records the command with its output and exit code. Lists of trials do not include
-    commands. By default, a command reserves no resources, so it never waits. `windlass command
-    WORDS` is short for `windlass command run WORDS`.
+    Windlass records the command with its output and exit code, but does not list it among trials.
+    By default, a command reserves no resources, so it never waits. `windlass command WORDS` is
+    short for `windlass command run WORDS`.
     """
 
 
@@ -57,9 +57,9 @@ def command() -> None:
     shell_complete=complete_files,
 )  # fmt: skip
 def run(words: tuple[str, ...], detach: bool, **options: Any) -> int:
-    """Run a command in an empty folder or in the code of a trial, and show its output.
+    """Run a command in an empty folder or in a trial's code, and show its output.
 
-    The exit code is that of the command. Ctrl-C stops the command.
+    windlass exits with the command's exit code. Ctrl-C stops the command.
     """
     from windlass.authoring.prepare.command_and_shell import draft_command
     from windlass.cli.commands.everyday.run import report_end
@@ -98,7 +98,7 @@ def run(words: tuple[str, ...], detach: bool, **options: Any) -> int:
 )  # fmt: skip
 @json_option
 def list_commands(states: tuple[str, ...], limit: int, as_json: bool) -> None:
-    """List commands, newest first, with state and outcome."""
+    """List commands, newest first, with their state and outcome."""
     import time
 
     from windlass.cli.output.json import print_json_array
@@ -145,7 +145,7 @@ def _row(record: TrialRecord, now: float) -> Row:
     ]
 
 
-# These commands for trials also accept the ids of commands.
+# These trial commands also accept the ids of commands.
 command.add_command(logs.command, "logs")
 command.add_command(show.command, "show")
 command.add_command(stop.command, "stop")

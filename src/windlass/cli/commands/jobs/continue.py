@@ -1,4 +1,4 @@
-"""Implements `windlass continue`, which starts a new trial from a checkpoint of a trial."""
+"""Implements `windlass continue`, which starts a new trial from a trial's checkpoint."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _from = section_options("Start")
 @rerun_options
 @click.pass_context
 def command(ctx: click.Context, /, checkpoint: str | None, fork: bool, **options: Any) -> int:
-    """Start a new trial from a checkpoint of a trial, with the recorded code.
+    """Start a new trial from a trial's checkpoint, with the recorded code.
 
-    The program gets the checkpoint from wl.latest_checkpoint() or WINDLASS_CHECKPOINT. The options
-    for changes are those of windlass rerun.
+    The program gets the checkpoint from wl.latest_checkpoint() or WINDLASS_CHECKPOINT. To change
+    the new trial, use the same options as for windlass rerun.
     """
 
     def begin(trial: Trial[Any]) -> dict[str, Any]:

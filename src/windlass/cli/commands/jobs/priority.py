@@ -1,4 +1,4 @@
-"""Implements `windlass priority`, which changes the priority of a trial in the queue."""
+"""Implements `windlass priority`, which changes a trial's priority in the queue."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 @click.argument("trial_id", type=TRIAL_ID, metavar="ID")
 @click.argument("priority", type=WholeNumber(-1_000_000, 1_000_000), metavar="N")
 def command(trial_id: int, priority: int) -> int:
-    """Change the priority of a trial. Trials with a higher priority start first.
+    """Change a trial's priority. Trials with a higher priority start first.
 
-    A waiting trial moves in the queue at once. A running trial keeps running.
+    A waiting trial moves in the queue immediately. A running trial keeps running.
     """
     from windlass.cli.options.for_each_trial import change_trials
 

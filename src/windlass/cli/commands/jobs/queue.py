@@ -1,4 +1,4 @@
-"""Implements `windlass queue`, which lists the waiting trials in order, with reasons."""
+"""Implements `windlass queue`, which lists waiting trials in order, and why they wait."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 @json_option
 @click.pass_context
 def command(ctx: click.Context, limit: int | None, as_json: bool) -> None:
-    """List waiting trials in the order of their start.
+    """List waiting trials in the order in which they will start.
 
-    Trials start in the order of their priority. Among trials with the same priority, older trials
-    start first. A small trial may overtake a large trial if this does not delay the large trial.
+    Trials with a higher priority start first, and older trials come first among equals. A small
+    trial may overtake a large one if this does not delay the large one.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -92,7 +92,7 @@ def command(ctx: click.Context, limit: int | None, as_json: bool) -> None:
     help="The trial to overtake.",
 )
 def move(trial_id: int, other: int) -> int:
-    """Move a waiting trial ahead of another trial, and copy the priority of the other trial."""
+    """Move a waiting trial ahead of another trial, and give it the same priority."""
     from windlass.cli.options.for_each_trial import change_trials
 
     return change_trials([trial_id], lambda trial: _move(trial, other))
@@ -109,7 +109,7 @@ def _move(trial: Trial[Any], other: int) -> str:
 
 
 def _why(why: str, ahead: int | None) -> str:
-    """Return the reason why a trial waits, and the trial directly ahead in the queue."""
+    """Return why a trial waits, and the trial directly ahead of it in the queue."""
     if ahead is None or "ahead" in why:
         return why.replace("the one ahead", f"trial {ahead}")
     return f"{why}; after trial {ahead}"

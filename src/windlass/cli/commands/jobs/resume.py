@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 def command(trial_ids: tuple[int, ...]) -> int:
     """Resume suspended trials as soon as there is free capacity.
 
-    A trial continues from its latest checkpoint. Without a checkpoint, it starts from the
-    beginning.
+    A trial continues from its latest checkpoint, or else from the beginning.
     """
     from windlass.cli.options.for_each_trial import change_trials
 

@@ -1,4 +1,4 @@
-"""Implements `windlass scale`, which changes the number of replicas of a trial."""
+"""Implements `windlass scale`, which changes a trial's number of replicas."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 )
 @click.pass_context
 def command(ctx: click.Context, trial_id: int, sizes: tuple[str, ...]) -> int:
-    """Change the number of replicas of a trial while it runs.
+    """Change a trial's number of replicas while it runs.
 
-    If the trial has one role, a number suffices. New replicas start when there is free capacity.
-    Windlass stops the replicas with the highest index first.
+    For a trial with one role, pass just the number. New replicas start as capacity becomes free.
+    Surplus replicas are stopped from the highest index down.
     """
     from windlass.cli.options.for_each_trial import change_trials
 
@@ -39,7 +39,7 @@ def command(ctx: click.Context, trial_id: int, sizes: tuple[str, ...]) -> int:
 
 
 def _read_sizes(ctx: click.Context, sizes: Sequence[str]) -> dict[str, int]:
-    """Parse texts of the form ROLE=N. A plain number gets "" as its role."""
+    """Parse texts of the form ROLE=N. The role of a plain number is ""."""
     targets: dict[str, int] = {}
     for text in sizes:
         role, _, number = text.rpartition("=")
@@ -67,7 +67,7 @@ def _scale(trial: Trial[Any], targets: dict[str, int]) -> str:
 
 
 def _named(trial: Trial[Any], targets: dict[str, int], roles: Sequence[str]) -> dict[str, int]:
-    """Replace the role "" by the only role of the trial."""
+    """Replace the role "" with the trial's only role."""
     from windlass.cli.options.for_each_trial import trial_label
     from windlass.model.errors import InvalidArgument
 

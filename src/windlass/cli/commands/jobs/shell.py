@@ -39,7 +39,7 @@ _EXAMPLES = examples(
     epilog=_EXAMPLES,
 )
 def command() -> None:
-    """Open a terminal on the server's machine, in the code and environment of a trial.
+    """Open a terminal on the server's machine, in a trial's code and environment.
 
     Press Ctrl-] twice to detach. The shell runs until it exits or is killed. `windlass shell 7`
     is short for `windlass shell open 7`.
@@ -59,10 +59,10 @@ def command() -> None:
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[TRIAL] [-- COMMAND [ARGS]...]")
 @click.pass_context
 def open_shell(ctx: click.Context, /, words: tuple[str, ...], detach: bool, **options: Any) -> int:
-    """Open a shell in a copy of the code of a trial, or in an empty folder, and attach to it.
+    """Open a shell in a copy of a trial's code or in an empty folder, and attach to it.
 
     The shell runs COMMAND, or $SHELL by default. If the standard input is not a terminal, the shell
-    reads the commands from the input. The exit code is that of the shell.
+    reads commands from it. windlass exits with the shell's exit code.
     """
     from windlass.authoring.prepare.command_and_shell import draft_shell
     from windlass.cli.options.python_to_options import errors_as_options
@@ -99,9 +99,9 @@ def open_shell(ctx: click.Context, /, words: tuple[str, ...], detach: bool, **op
 )
 @click.argument("shell_id", type=TRIAL_ID, metavar="[ID]", required=False)
 def attach(shell_id: int | None) -> int:
-    """Attach to a running shell, by default the newest.
+    """Attach to a running shell, by default to the newest.
 
-    Several users can attach to one shell. All see the same screen, and all can type.
+    Several users can attach to the same shell. All see the same screen, and all can type.
     """
     from windlass.client.client import default_client
     from windlass.model.errors import Conflict, NotFound
@@ -162,7 +162,7 @@ def kill(shell_ids: tuple[int, ...]) -> int:
 @click.argument("shell_id", type=TRIAL_ID, metavar="ID")
 @click.option("--raw", is_flag=True, help="Keep all terminal escape sequences.")
 def show(shell_id: int, raw: bool) -> None:
-    """Print the output of a shell. Windlass keeps the last 16 MB."""
+    """Print a shell's output. Windlass keeps the last 16 MB."""
     from windlass.client.client import default_client
     from windlass.model.text.terminal_screen import plain_text
 
@@ -238,7 +238,7 @@ def _row(record: TrialRecord, now: float) -> Row:
 
 
 def _format_origin(record: TrialRecord) -> str:
-    """Describe the trial or folder from which the shell got its code."""
+    """Describe the trial or folder that supplied the shell's code."""
     trial_id = record.recipe.code_of
     return record.spec.code.root or "-" if trial_id is None else f"trial {trial_id}"
 
@@ -246,7 +246,7 @@ def _format_origin(record: TrialRecord) -> str:
 def _end_of(record: TrialRecord) -> str:
     """Describe how a shell ended.
 
-    If the last command in the shell failed, the shell itself did not fail.
+    A shell whose last command failed has not failed itself.
     """
     if record.state.value == "STOPPED":
         return "killed"

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 def command(trial_ids: tuple[int, ...]) -> int:
     """Stop the processes of trials and free their resources, without ending the trials.
 
-    After windlass resume, a trial continues from its latest checkpoint. Without a checkpoint, it
-    starts from the beginning.
+    After windlass resume, a trial continues from its latest checkpoint, or else from the beginning.
     """
     from windlass.cli.options.for_each_trial import change_trials
 
@@ -44,7 +43,7 @@ def _suspend(trial: Trial[Any]) -> str:
 
 
 def _describe_stopping(trial: Trial[Any]) -> str:
-    """Describe the running replicas that the suspension stops."""
+    """Describe the running replicas that a suspension stops."""
     running = [replica for replica in trial.replicas if replica.attempt and replica.ended is None]
     if not running:
         return ""

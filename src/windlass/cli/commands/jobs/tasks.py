@@ -1,4 +1,4 @@
-"""Implements `windlass tasks`, which lists the attempts of all replicas of a trial."""
+"""Implements `windlass tasks`, which lists every attempt of a trial's replicas."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.argument("trial_id", type=TRIAL_ID, metavar="ID")
 @json_option
 def command(trial_id: int, as_json: bool) -> None:
-    """List the attempts of every replica of a trial, with resources, machine and outcome."""
+    """List all attempts of a trial's replicas, with their resources, machine and outcome."""
     from windlass.cli.output.json import print_json_array
     from windlass.cli.output.table import Column, print_table
     from windlass.cli.output.text import print_message

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def command() -> None:
     """Create, list and change projects, which contain experiments and models.
 
-    For a project outside the default workspace, add the workspace to the name: lab/vision.
+    To name a project outside the default workspace, prefix the workspace: lab/vision.
     """
 
 
@@ -50,7 +50,7 @@ def command() -> None:
 @archived_option
 @json_option
 def list_projects(workspace: str | None, archived: bool, as_json: bool) -> None:
-    """List the projects of one workspace or of all workspaces, and count their contents."""
+    """List the projects of one or all workspaces, and count their contents."""
     from windlass.cli.options.resource_commands import print_list
     from windlass.cli.output.table import Column
     from windlass.client.client import default_client
@@ -94,7 +94,7 @@ def _row(record: ProjectRecord, now: float) -> Row:
 def create(place: str, description: str, as_json: bool) -> None:
     """Create a project.
 
-    Outside the default workspace, the name includes the workspace: lab/vision.
+    To create it outside the default workspace, prefix the workspace: lab/vision.
     """
     from windlass.cli.output.json import print_json
     from windlass.client.client import default_client
@@ -120,7 +120,7 @@ def create(place: str, description: str, as_json: bool) -> None:
 @click.argument("place", metavar="PROJECT", shell_complete=complete_names("projects"))
 @click.argument("workspace", metavar="WORKSPACE", shell_complete=complete_names("workspaces"))
 def move(place: str, workspace: str) -> None:
-    """Move a project with its contents to another workspace."""
+    """Move a project, including its contents, to another workspace."""
     from windlass.client.client import default_client
 
     print(f"Project {place} is {default_client().get_project(place).move_to(workspace).place} now.")

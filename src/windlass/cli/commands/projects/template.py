@@ -39,7 +39,7 @@ _FIELDS = click.argument("fields", nargs=-1, metavar="FIELD=VALUE...")
 def command() -> None:
     """Create, list and change templates, which are named sets of job fields.
 
-    A template sets the fields that a job does not set.
+    A template fills in fields that a job leaves unset.
     """
 
 
@@ -85,7 +85,7 @@ def _row(record: TemplateRecord, now: float) -> Row:
 @_NAME
 @json_option
 def show(name: str, as_json: bool) -> None:
-    """Show the fields of a template."""
+    """Show a template's fields."""
     from windlass.cli.output.json import print_json
     from windlass.cli.output.sections import print_section
     from windlass.cli.output.text import clean, format_moment, paint
@@ -114,7 +114,7 @@ def show(name: str, as_json: bool) -> None:
 @click.option("--description", default="", metavar="TEXT", help="Description.")
 @click.pass_context
 def create(ctx: click.Context, name: str, fields: tuple[str, ...], description: str) -> None:
-    """Create a template. The fields are those of wl.Job and wl.run."""
+    """Create a template. It can have the same fields as wl.Job and wl.run."""
     from windlass.client.client import default_client
 
     with _errors_without_function_names(), suggest_on_conflict(f"windlass template show {name}"):
@@ -137,7 +137,7 @@ def create(ctx: click.Context, name: str, fields: tuple[str, ...], description: 
 @_FIELDS
 @click.pass_context
 def put(ctx: click.Context, name: str, fields: tuple[str, ...]) -> None:
-    """Change fields of a template. FIELD= without a value removes the field.
+    """Change a template's fields. FIELD= without a value removes a field.
 
     Existing trials do not change.
     """
@@ -174,13 +174,13 @@ def remove(ctx: click.Context, name: str, yes: bool) -> int:
 
 @contextmanager
 def _errors_without_function_names() -> Iterator[None]:
-    """Remove the names of Python functions from errors that the `with` block raises."""
+    """Remove the names of Python functions from errors raised in the `with` block."""
     try:
         yield
     except InvalidArgument as error:
         message = error.message.removeprefix("wl.create_template: ")
         message = message.removeprefix("template.set_fields: ")
-        # The name of a field must keep its spelling.
+        # A field's name must keep its spelling.
         if not message.partition(" ")[0].endswith(":"):
             message = message[0].upper() + message[1:]
         raise InvalidArgument(message, hint=error.hint) from None
@@ -189,7 +189,7 @@ def _errors_without_function_names() -> Iterator[None]:
 def read_fields(ctx: click.Context, words: Sequence[str]) -> dict[str, Any]:
     """Parse fields such as `cpus=4 env.SEED=7`.
 
-    A value that is not valid JSON is a string, and an empty value means None.
+    A value that is not valid JSON is taken as a string. An empty value means None.
     """
     fields: dict[str, Any] = {}
     for word in words:
@@ -205,7 +205,7 @@ def read_fields(ctx: click.Context, words: Sequence[str]) -> dict[str, Any]:
 
 
 def format_fields(fields: Mapping[str, Any]) -> dict[str, str]:
-    """Format fields in the syntax of the command line.
+    """Format fields in command-line syntax.
 
     >>> format_fields({"cpus": 4, "env": {"SEED": "7"}, "labels": ["a"]})
     {'cpus': '4', 'env.SEED': '7', 'labels': '["a"]'}

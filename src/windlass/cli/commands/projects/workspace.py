@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def command() -> None:
     """Create, list and change workspaces, which contain projects.
 
-    The workspace `default` always exists. Commands use it if no other workspace is named.
+    The workspace `default` always exists, and commands use it unless you name another.
     """
 
 

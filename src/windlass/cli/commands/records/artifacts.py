@@ -1,4 +1,4 @@
-"""Implements `windlass artifacts`, which lists or downloads the output files of a trial."""
+"""Implements `windlass artifacts`, which lists or downloads a trial's output files."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from windlass.client.resources.checkpoint import Checkpoint
 
 _MOST = 50
-_MOST_METRICS = 4  # the most columns with metrics
+_MOST_METRICS = 4  # show at most this many metrics as columns
 _EXAMPLES = examples(
     "windlass checkpoint ls 7",
     "windlass checkpoint ls 7 --sort loss",
@@ -54,9 +54,10 @@ def command() -> None:
 )  # fmt: skip
 @json_option
 def list_(trial_id: int | None, sort: str, limit: int, as_json: bool) -> None:
-    """List the checkpoints of a trial or of all trials, newest first.
+    """List one trial's or all trials' checkpoints, newest first.
 
-    The table shows the value of a metric at the step of the checkpoint, or the last earlier value.
+    Each metric is shown as of the checkpoint's step: its value at that step, or else its last
+    earlier value.
     """
     from windlass.client.client import default_client
 
@@ -80,7 +81,7 @@ def list_(trial_id: int | None, sort: str, limit: int, as_json: bool) -> None:
 @click.argument("name_or_id", metavar="ID", shell_complete=complete_checkpoints)
 @json_option
 def show(name_or_id: str, as_json: bool) -> None:
-    """Show the metrics, metadata and files of a checkpoint, and where it is used."""
+    """Show a checkpoint's metrics, metadata and files, and where the checkpoint is used."""
     from windlass.cli.commands.everyday.metrics import format_value
     from windlass.cli.output.text import clean, counted, format_ago, format_moment, paint
     from windlass.model.text.quantities import format_ordinal, format_size
@@ -137,7 +138,7 @@ def show(name_or_id: str, as_json: bool) -> None:
 @click.argument("name_or_id", metavar="ID", shell_complete=complete_checkpoints)
 @to_option("Folder (checkpoint-ID). Resumes an interrupted download.")
 def download(name_or_id: str, folder: str | None) -> None:
-    """Download the files of a checkpoint to a folder."""
+    """Download a checkpoint's files to a folder."""
     from windlass.cli.output.download_note import print_packaging_note
     from windlass.cli.output.text import print_message
 
@@ -159,9 +160,9 @@ def download(name_or_id: str, folder: str | None) -> None:
 @yes_option
 @click.pass_context
 def rm(ctx: click.Context, names: tuple[str, ...], yes: bool) -> int:
-    """Delete checkpoints, unless a model version or another trial uses them.
+    """Delete checkpoints, except those that a model version or another trial uses.
 
-    Checkpoints can share stored files. windlass gc frees the disk space.
+    Checkpoints can share stored files, so run windlass gc to free the disk space.
     """
     from windlass.cli.output.text import print_error
     from windlass.model.errors import Conflict, NotFound
@@ -212,7 +213,7 @@ def _print(checkpoints: list[Checkpoint], trial_id: int | None, sorted_by: str) 
         none = "There are no checkpoints" if is_all else f"Trial {trial_id} has no checkpoints"
         print_message(f"{none}. Save them in the program: wl.save_checkpoint(path, step=...)")
         return
-    # The metric of the sort order comes first, then the most common metrics.
+    # The sort metric comes first, followed by the most common metrics.
     common = Counter(name for checkpoint in checkpoints for name in checkpoint.metrics)
     metrics = sorted(common, key=lambda name: (name != sorted_by, -common[name]))[:_MOST_METRICS]
     columns = [Column("ID", is_number=True)]

@@ -1,4 +1,4 @@
-"""Implements `windlass code`, which downloads the recorded code of a trial."""
+"""Implements `windlass code`, which downloads a trial's recorded code."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _KINDS = {"functions": "Functions without a file", "packages": "Packages outside
 @to_option("Folder (code-ID).")
 @click.option("-e", "--experiment", is_flag=True, help="ID is the id or name of an experiment.")
 def command(which: str, place: str | None, folder: str | None, experiment: bool) -> None:
-    """Download the recorded code of a trial to a folder. Existing files stay unchanged.
+    """Download a trial's recorded code to a folder. Existing files stay unchanged.
 
-    For an experiment, download the code of all trials. Each version of the code gets its own
+    For an experiment, download the code of all its trials. Each version of the code gets its own
     folder.
     """
     import shlex

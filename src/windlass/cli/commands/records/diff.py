@@ -49,7 +49,7 @@ def command(
 ) -> None:
     """Show the differences between two trials (by id) or two experiments (by name).
 
-    The comparison covers code, arguments, environment, packages, resources, metrics and outcome.
+    The comparison covers code, arguments, environment, packages, resources, metrics and outcomes.
     """
     if other is None:
         raise click.UsageError(f"Name a second trial or experiment: windlass diff {one} OTHER", ctx)
@@ -73,7 +73,7 @@ def command(
 
 
 def print_lines(lines: Iterable[DiffLine]) -> None:
-    """Print styled lines. Characters that stdout cannot encode are escaped."""
+    """Print styled lines, escaping characters that stdout cannot encode."""
     from windlass.cli.output.text import can_print, paint
 
     arrow = "→" if can_print("→") else "->"
@@ -112,7 +112,7 @@ def _lines(diff: Diff | ExperimentDiff, *, code: bool) -> Iterable[DiffLine]:
 
 
 def _mention_code(diff: Diff | ExperimentDiff, one: str, other: str, option: str) -> None:
-    """In a terminal, print the command that shows the changed lines of code."""
+    """In a terminal, print a command that shows the changed lines of code."""
     import shlex
 
     from windlass.cli.output.text import is_terminal, paint

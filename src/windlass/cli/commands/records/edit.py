@@ -85,7 +85,7 @@ def _edit_experiment(name: str, changes: dict[str, Any]) -> int:
 
 
 def apply_changes(target: Any, changes: dict[str, Any]) -> None:
-    """Apply the changes in the options to a trial, an experiment, a model or a model version."""
+    """Apply the changes from the options to a trial, experiment, model or model version."""
     for option in ("name", "description", "notes", "priority"):
         if option in changes:
             getattr(target, f"set_{option}")(changes[option])

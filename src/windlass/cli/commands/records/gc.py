@@ -12,7 +12,7 @@ from windlass.cli.options.parameters import TimeType
 if TYPE_CHECKING:
     from windlass.model.requests import GarbageReport
 
-_MOST_LISTED = 20  # the most unknown folders to list
+_MOST_LISTED = 20  # list at most this many unknown folders
 
 
 @click.command(
@@ -34,9 +34,10 @@ _MOST_LISTED = 20  # the most unknown folders to list
 def command(dry_run: bool, older_than: float, set_aside: bool) -> int:
     """Delete stored code, values, checkpoints and files that no record refers to.
 
-    Data of any trial, experiment or model stays. The command is safe while trials run.
+    Everything that belongs to a trial, experiment or model is kept. The command is safe while
+    trials run.
 
-    The command also lists folders of trials that are not in the database, for example after you
+    The command also lists trial folders that are not in the database, for example because you
     restored an older database. It never deletes these folders.
     """
     from windlass.client.client import default_client

@@ -116,7 +116,7 @@ def _row(record: ModelRecord, now: float) -> Row:
 @_NAME
 @json_option
 def show(name: str, as_json: bool) -> None:
-    """Show a model with its newest versions, or one version (MODEL@VERSION)."""
+    """Show a model and its newest versions, or just one version (MODEL@VERSION)."""
     from windlass.cli.output.json import plain, print_json
     from windlass.cli.output.table import print_table
     from windlass.client.client import default_client
@@ -238,7 +238,7 @@ def create(
     labels: tuple[str, ...],
     metadata: tuple[str, ...],
 ) -> None:
-    """Create a model without versions. Its name must be unique."""
+    """Create a model, at first without versions. Its name must be unique."""
     from windlass.cli.commands.everyday.rerun import read_named_values
     from windlass.client.client import default_client
 
@@ -276,7 +276,7 @@ def register(
 ) -> None:
     """Register a checkpoint (by id) as the next version of a model.
 
-    A checkpoint that is already a version of the model keeps its number.
+    If the checkpoint is already a version of the model, it keeps its version number.
     """
     from windlass.cli.commands.everyday.rerun import read_named_values
     from windlass.cli.output.json import print_json
@@ -323,7 +323,7 @@ def register(
 )
 @click.pass_context
 def edit(ctx: click.Context, /, name: str, new: str | None, **options: Any) -> None:
-    """Change the record of a model or of one version (MODEL@VERSION)."""
+    """Change the record of a model, or of one version (MODEL@VERSION)."""
     from windlass.cli.commands.records.edit import apply_changes
     from windlass.client.client import default_client
 
@@ -359,7 +359,7 @@ def edit(ctx: click.Context, /, name: str, new: str | None, **options: Any) -> N
 @click.option("--remove", is_flag=True, help="Remove the alias.")
 @click.pass_context
 def alias(ctx: click.Context, name: str, alias: str, version: str | None, remove: bool) -> None:
-    """Point an alias at a version. Write the version as a number or as another alias."""
+    """Point an alias at a version, which may be a number or another alias."""
     from windlass.client.client import default_client
 
     if (version is None) is not remove:
@@ -385,7 +385,7 @@ def alias(ctx: click.Context, name: str, alias: str, version: str | None, remove
 @folder_argument
 @to_option("Folder (MODEL-VERSION). Resumes an interrupted download.")
 def download(name: str, place: str | None, folder: str | None) -> None:
-    """Download the files of a version (MODEL@VERSION), by default the latest."""
+    """Download a version's files (MODEL@VERSION), by default the latest version's."""
     from windlass.cli.output.download_note import print_packaging_note
     from windlass.client.client import default_client
 
@@ -405,7 +405,7 @@ def download(name: str, place: str | None, folder: str | None) -> None:
 @_NAME
 @click.argument("project", metavar="PROJECT", shell_complete=complete_names("projects"))
 def move(name: str, project: str) -> None:
-    """Move a model to another project. Windlass creates the project if needed."""
+    """Move a model to another project, which is created if needed."""
     from windlass.client.client import default_client
 
     model = default_client().get_model(name).move_to(project)
@@ -431,7 +431,7 @@ add_common(
 @yes_option
 @click.pass_context
 def remove(ctx: click.Context, name: str, yes: bool) -> int:
-    """Delete a model with its versions, or one version (MODEL@VERSION). Checkpoints stay."""
+    """Delete a model with its versions, or just one version (MODEL@VERSION). Checkpoints stay."""
     from windlass.cli.output.text import counted
     from windlass.client.client import default_client
 
@@ -453,7 +453,7 @@ def remove(ctx: click.Context, name: str, yes: bool) -> int:
 
 
 def _split_version(name: str) -> tuple[str, str]:
-    """Split MODEL@VERSION into the model and the version, which may be empty.
+    """Split MODEL@VERSION into a model and a version. The version may be empty.
 
     >>> _split_version("net@3"), _split_version("net")
     (('net', '3'), ('net', ''))

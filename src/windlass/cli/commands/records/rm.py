@@ -44,7 +44,7 @@ def command(
 ) -> int:
     """Delete finished trials with their logs, metrics, checkpoints and files.
 
-    Trials can share stored files. windlass gc frees the disk space.
+    Trials can share stored files, so run windlass gc to free the disk space.
     """
     from windlass.cli.output.text import print_error
     from windlass.client.client import default_client
@@ -80,7 +80,7 @@ def command(
 def _delete_matching(
     ctx: click.Context, client: Client, experiment: str | None, where: str, *, yes: bool
 ) -> int:
-    """Delete the trials that `windlass ls` would list. Fetch the whole list before any deletion."""
+    """Delete the trials that `windlass ls` would list, after fetching the whole list."""
     from windlass.cli.output.text import counted, print_message, warnings_as_messages
 
     with warnings_as_messages():
@@ -123,7 +123,7 @@ def _delete(trials: Sequence[Trial[Any]], experiment: Experiment | None) -> int:
         except Conflict as error:
             print_error(f"{name} is not deleted. {error}")
             code = 1
-        except NotFound:  # the trial was deleted together with another trial, or by another user
+        except NotFound:  # the trial was deleted by another user or along with another trial
             print(f"{name} is already deleted.", flush=True)
         else:
             print(f"{name} is deleted.", flush=True)

@@ -41,7 +41,7 @@ def command(
     """Start TensorBoard on the files that trials write to wl.tensorboard_dir().
 
     Each trial is a run in TensorBoard. New events appear while a trial runs. Ctrl-C stops
-    TensorBoard. --to downloads the files instead, and a second call updates them.
+    TensorBoard. --to downloads the files instead. Run it again to update them.
     """
     import signal
 

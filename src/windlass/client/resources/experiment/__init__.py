@@ -1,1 +1,1 @@
-"""Defines `wl.Experiment`, and the code that builds experiments and transfers their files."""
+"""Defines `wl.Experiment`, which builds experiments and transfers their files."""

@@ -1,8 +1,8 @@
 """Keeps an experiment open on the server while this program adds trials.
 
-Generators are user functions that add trials. They run in this program. There is one builder per
-experiment and connection. A `with` block and all generators share its lease, which keeps the
-experiment open on the server. The block raises the failures of all generators.
+Each experiment has at most one builder per connection. A `with` block and all generators (user
+functions that add trials) share the builder's lease, which keeps the experiment open. Generators
+run in this program. The block raises the failures of all generators.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _MOST_LISTED = 10
 _LONGEST_LINE = 1000
 
 _buildings: WeakKeyDictionary[Transport, dict[int, ExperimentBuilder]] = WeakKeyDictionary()
-_lock = threading.Lock()  # protects `_buildings` and the number of users of each builder
-# The event loop for async generators outside of `async with` blocks.
+_lock = threading.Lock()  # protects `_buildings` and each builder's number of users
+# The event loop for async generators outside of any `async with` block.
 _loop: asyncio.AbstractEventLoop | None = None
 
 
@@ -48,9 +48,9 @@ class Failure(NamedTuple):
 
 
 def hold(transport: Transport, experiment: ExperimentRecord) -> ExperimentBuilder:
-    """Return the builder of an experiment. The builder keeps the experiment open with a lease.
+    """Return an experiment's builder, which keeps the experiment open with a lease.
 
-    The builder keeps the lease until every caller of `hold` has called `release`.
+    The builder keeps the lease until each `hold` has been matched by a call of `release`.
     """
     with _lock:
         if not _buildings:
@@ -63,20 +63,20 @@ def hold(transport: Transport, experiment: ExperimentRecord) -> ExperimentBuilde
         building.users += 1
     try:
         building.begin()
-    except BaseException:  # release the lease after any error
+    except BaseException:  # Ctrl-C must release the lease, too
         building.release()
         raise
     return building
 
 
 def find_builder(transport: Transport, experiment_id: int) -> ExperimentBuilder | None:
-    """Return the builder of an experiment, or None if this program does not build it."""
+    """Return an experiment's builder, or None if this program is not building the experiment."""
     with _lock:
         return _buildings.get(transport, {}).get(experiment_id)
 
 
 class ExperimentBuilder:
-    """Keeps an experiment open on the server, and runs its generators in this program.
+    """Keeps an experiment open on the server and runs its generators in this program.
 
     Generators are user functions that add trials to the experiment.
     """
@@ -87,9 +87,9 @@ class ExperimentBuilder:
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._holding: ExperimentLease | None = None
-        self.users = 0  # the number of blocks, generators and searches that need the lease
+        self.users = 0  # the number of blocks, generators and searches that use the lease
         self._blocks = 0
-        # Running generators by trial id. Async generators have a future.
+        # Running generators by trial id. Only async generators have a future.
         self._running: dict[int, Future[None] | None] = {}
         self._started: set[int] = set()
         self._failures: list[Failure] = []
@@ -98,7 +98,7 @@ class ExperimentBuilder:
     # -- holding ----------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Take the lease on the experiment, unless this builder already holds the lease."""
+        """Take the lease on the experiment, unless this builder already holds it."""
         with self._lock:
             if self._holding is None:
                 holding = ExperimentLease(self._transport, self.experiment.id)
@@ -107,7 +107,7 @@ class ExperimentBuilder:
 
     @property
     def holder(self) -> str:
-        """The id that identifies the holder of the lease on the server."""
+        """The id that identifies the lease's holder on the server."""
         return self._holding.holder if self._holding is not None else ""
 
     def release(self) -> None:
@@ -125,7 +125,7 @@ class ExperimentBuilder:
     def enter(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         """Record the start of a `with` block.
 
-        Async generators inside an `async with` block run on the event loop of the block.
+        Async generators inside an `async with` block run on the block's event loop.
         """
         with self._lock:
             self._blocks += 1
@@ -143,13 +143,13 @@ class ExperimentBuilder:
     # -- generators -------------------------------------------------------------------
 
     def is_started(self, trial_id: int) -> bool:
-        """Return whether this program started the generator of a trial."""
+        """Return whether this program started a trial's generator."""
         return trial_id in self._started
 
     def start(
         self, trial: Trial[Any], function: Callable[..., Any], arguments: Mapping[str, Any]
     ) -> None:
-        """Run the generator of a trial in a thread. The caller must hold the lease."""
+        """Run a trial's generator in a thread. The caller must hold the lease."""
         with self._lock:
             self._started.add(trial.id)
             self._running[trial.id] = None
@@ -157,7 +157,7 @@ class ExperimentBuilder:
             target=self._run,
             args=(trial, function, arguments),
             name=f"windlass-generator-{trial.id}",
-            daemon=True,  # Ctrl-C must end the program. Without Ctrl-C, `_finish` waits.
+            daemon=True,  # Ctrl-C must end the program; otherwise, `_finish` waits
         ).start()
 
     def start_async(
@@ -165,8 +165,8 @@ class ExperimentBuilder:
     ) -> None:
         """Run an async generator.
 
-        Inside an `async with` block, it runs on the event loop of the block. Otherwise, it runs on
-        an event loop of this module.
+        Inside an `async with` block, it runs on the block's event loop. Outside, it runs on an
+        event loop of this module.
         """
         import asyncio
 
@@ -187,20 +187,20 @@ class ExperimentBuilder:
 
     @property
     def running(self) -> list[int]:
-        """The ids of the trials whose generators still run."""
+        """The ids of trials whose generators are still running."""
         with self._lock:
             return list(self._running)
 
     def take_failures(self) -> list[Failure]:
-        """Return the failures of generators since the last call."""
+        """Return the generator failures since the last call."""
         with self._lock:
             taken, self._failures = self._failures, []
             return taken
 
     def abandon(self, why: BaseException) -> list[int]:
-        """Abandon all running generators, and return the ids of their trials.
+        """Abandon all running generators and return their trials' ids.
 
-        The server marks these trials as failed. Trials that the generators already added continue.
+        The server marks these trials as failed. Trials that the generators have added continue.
         """
         with self._changed:
             given_up, self._running = self._running, {}
@@ -213,7 +213,7 @@ class ExperimentBuilder:
             try:
                 self._report(trial_id, error)
             except WindlassError:
-                pass  # the server notices that the lease ended
+                pass  # the server notices that the lease has ended
             self.release()
         return list(given_up)
 
@@ -241,7 +241,7 @@ class ExperimentBuilder:
         await in_thread(lambda: self._conclude(trial, failure), lambda: None, name)
 
     def _conclude(self, trial: Trial[Any], failure: BaseException | None) -> None:
-        """Report the end of a generator to the server, and notify waiting threads."""
+        """Report a generator's end to the server, and notify waiting threads."""
         with self._lock:
             if trial.id not in self._running:
                 return  # the generator was abandoned
@@ -267,7 +267,7 @@ class ExperimentBuilder:
 
 
 def launch_failed(experiment: ExperimentRecord, failures: list[Failure]) -> LaunchFailed:
-    """Build one error for all failed generators. The cause of the error is the first failure."""
+    """Build one error for all failed generators, caused by the first failure."""
     lines = [
         f"trial {failure.trial.id} ({failure.trial.name}): {_line(failure.error)}"
         for failure in failures
@@ -289,9 +289,9 @@ def launch_failed(experiment: ExperimentRecord, failures: list[Failure]) -> Laun
 
 
 def described(error: BaseException) -> ErrorInfo:
-    """Convert an exception of a generator for the record of its trial.
+    """Describe a generator's exception for the record of its trial.
 
-    The traceback omits the frames of Windlass above the generator.
+    The traceback omits Windlass frames above the generator.
     """
     kind = type(error)
     is_plain = kind.__module__ in ("builtins", "__main__")
@@ -309,7 +309,7 @@ def _without_ours(error: BaseException) -> BaseException:
 
 
 def generator_traceback(error: BaseException) -> TracebackType | None:
-    """Return the traceback of an exception without the frames of this module."""
+    """Return an exception's traceback without the frames of this module."""
     frames = error.__traceback__
     while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
         frames = frames.tb_next
@@ -317,7 +317,7 @@ def generator_traceback(error: BaseException) -> TracebackType | None:
 
 
 def _text(text: str) -> str:
-    """Return a text as valid Unicode of limited length, so that a request can contain it."""
+    """Return text as valid Unicode of limited length, fit for a request."""
     return shorten(text.encode("utf-8", "backslashreplace").decode())
 
 
@@ -327,7 +327,7 @@ def _line(error: BaseException) -> str:
 
 
 def _print(trial: TrialRecord, error: BaseException) -> None:
-    """Print the failure of a generator that does not run inside a `with` block."""
+    """Print the failure of a generator that runs outside of any `with` block."""
     trace = described(error).traceback.rstrip()
     text = f"The generator of trial {trial.id} ({trial.name}) failed:\n{trace}\n"
     with contextlib.suppress(OSError, ValueError, AttributeError):  # stderr is closed
@@ -349,7 +349,7 @@ def _own_loop() -> asyncio.AbstractEventLoop:
 
 
 def _forget() -> None:
-    """Forget all builders after a fork. The parent process keeps them."""
+    """Forget all builders after a fork, because they belong to the parent process."""
     global _buildings, _lock, _loop
     _buildings, _lock, _loop = WeakKeyDictionary(), threading.Lock(), None
 
@@ -358,7 +358,7 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def _finish() -> None:
-    """Wait at the end of the program for generators that do not run inside a `with` block."""
+    """At program exit, wait for generators that run outside of any `with` block."""
     for building in [item for by_id in list(_buildings.values()) for item in by_id.values()]:
         try:
             building.join()

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class Block:
-    """One `with` block of an experiment.
+    """One use of an experiment in a `with` block.
 
     At its end, the block waits for running generators, and for all trials if the user requested it.
-    Then it raises the failures. An exception of the block itself takes precedence. After Ctrl-C or
+    Then it raises their failures, unless the block's own code raised an exception. After Ctrl-C or
     the cancellation of its task, the block ends without waiting.
     """
 
@@ -34,12 +34,12 @@ class Block:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def enter(self) -> None:
-        """Take the lease on the experiment, which keeps the experiment open on the server."""
+        """Take the lease that keeps the experiment open on the server."""
         self._building = hold(self._transport, self._experiment.record)
         self._building.enter()
 
     def leave(self, raised: BaseException | None) -> None:
-        """Wait for generators and trials, release the lease, and raise the failures."""
+        """Wait for generators and trials, release the lease, then raise any failures."""
         if self._pid != os.getpid():
             return  # after a fork, only the parent process leaves the block
         if _interrupts(raised):
@@ -52,7 +52,7 @@ class Block:
                 waiting.run()
             self._tell_of_generators(raised)
             self._building.join()
-        except BaseException as error:  # release the lease, also on Ctrl-C
+        except BaseException as error:  # Ctrl-C must release the lease, too
             self._interrupt(error)
             self._building.leave()
             raise
@@ -60,9 +60,9 @@ class Block:
         self._conclude(raised, waiting)
 
     async def enter_async(self) -> None:
-        """Take the lease on the experiment, which keeps the experiment open on the server.
+        """Take the lease that keeps the experiment open on the server.
 
-        Async generators will run on the current event loop.
+        Async generators started in the block run on the current event loop.
         """
         import asyncio
 
@@ -87,7 +87,7 @@ class Block:
                 await in_thread(waiting.run, waiting.cut, name)
             self._tell_of_generators(raised)
             await in_thread(self._building.join, lambda: None, name)
-        except BaseException as error:  # release the lease, also for a cancelled task
+        except BaseException as error:  # cancellation must release the lease, too
             self._interrupt(error)
             self._building.leave(self._loop)
             raise
@@ -102,9 +102,9 @@ class Block:
         return ExperimentWait(self._transport, self._experiment.record)
 
     def _tell_of_generators(self, raised: BaseException | None) -> None:
-        """Print the exception of the `with` block if generators still run.
+        """Print the `with` block's exception if generators are still running.
 
-        The block raises this exception only after all generators have ended.
+        The exception itself is raised only after all generators have ended.
         """
         running = self._building.running
         if raised is not None and running and sys.stderr is not None:
@@ -146,5 +146,5 @@ class Block:
 
 
 def _interrupts(raised: BaseException | None) -> TypeGuard[BaseException]:
-    """Return whether an exception is caused by Ctrl-C or by the cancellation of the task."""
+    """Return whether an exception stems from Ctrl-C or from the task's cancellation."""
     return raised is not None and not isinstance(raised, (Exception, SystemExit))

@@ -1,6 +1,6 @@
 """Defines `wl.Experiment`, a named set of trials.
 
-Most methods only call a function in another module of this package.
+Most methods only delegate to another module of this package.
 """
 
 from __future__ import annotations
@@ -75,10 +75,10 @@ class Experiment(Described[ExperimentRecord]):
         self, transport: Transport, record: ExperimentRecord, *, waits: bool = False
     ) -> None:
         super().__init__(transport, record)
-        self._waits = waits  # whether the end of a `with` block waits for the trials
+        self._waits = waits  # whether the end of a `with` block waits for all trials
         self._blocks: list[Block] = []
-        self._added: list[ref[Trial[Any]]] = []  # the trials that this object added
-        self._outdated: ExperimentRecord | None = None  # a record that lacks the newest added trial
+        self._added: list[ref[Trial[Any]]] = []  # the trials added through this object
+        self._outdated: ExperimentRecord | None = None  # a record without the newest added trial
 
     def __setattr__(self, name: str, value: Any) -> None:
         if setter := _SETTERS.get(name):
@@ -106,33 +106,33 @@ class Experiment(Described[ExperimentRecord]):
     def state(self) -> str:
         """The state: EMPTY, RUNNING, SUCCEEDED, FAILED or STOPPED.
 
-        Auxiliary trials do not count.
+        Auxiliary trials are ignored.
         """
         return self._current.state.value
 
     @property
     def priority(self) -> int:
-        """The default priority of added jobs. Jobs with a higher priority start first."""
+        """The default priority of jobs that are added. Jobs with a higher priority start first."""
         return self._record.priority
 
     @property
     def archived(self) -> bool:
-        """Whether the experiment is archived. Lists omit archived experiments."""
+        """Whether the experiment is archived. Lists omit archived experiments by default."""
         return self._record.archived
 
     @property
     def config(self) -> dict[str, Any]:
-        """Settings that the trials share, or any other JSON data about the experiment."""
+        """Settings that the trials share, or other JSON data about the experiment."""
         return self._record.config
 
     @property
     def links(self) -> tuple[Link, ...]:
-        """The links of the experiment, each with `name` and `url`."""
+        """The experiment's links, each with `name` and `url`."""
         return self._record.links
 
     @property
     def artifacts(self) -> tuple[StoredFile, ...]:
-        """The files of the experiment, each with `name`, `size`, `digest` and `created`."""
+        """The experiment's files, each with `name`, `size`, `digest` and `created`."""
         from windlass.client.resources.stored_files import stored_file
 
         return tuple(map(stored_file, self._record.artifacts))
@@ -140,7 +140,7 @@ class Experiment(Described[ExperimentRecord]):
     # -- building it --------------------------------------------------------------------
 
     def package(self, executables: Sequence[Executable | Packaged]) -> list[Packaged]:
-        """Snapshot the code of executables now, and upload the snapshot for later jobs.
+        """Take a snapshot of the executables' current code and upload it for later jobs.
 
         ```python
         exp = wl.create_experiment("greetings")
@@ -148,7 +148,7 @@ class Experiment(Described[ExperimentRecord]):
         exp.add(wl.Job(echo), args=["world"])
         ```
 
-        Returns the packaged executables in the same order. Later edits of the files do not change
+        Return the packaged executables in the same order. Later edits to the files do not affect
         them.
         """
         return self._client.package(executables)
@@ -165,7 +165,7 @@ class Experiment(Described[ExperimentRecord]):
         identity: str | None = None,
         auxiliary: bool = False,
     ) -> Trial[Any]:
-        """Start a trial of a job with its own arguments. The call returns at once.
+        """Start a job as a trial, with its own arguments. The call returns without waiting.
 
         ```python
         exp = wl.create_experiment("sweep")
@@ -179,18 +179,17 @@ class Experiment(Described[ExperimentRecord]):
             what: a `wl.Job`, a `wl.JobGroup`, a function decorated with `wl.run`, or a generator. A
                 generator is a function `def build(trial, **args)`, sync or async. It runs in this
                 process, and adds child trials with `trial.add`.
-            args: changes of the job's arguments. A mapping changes arguments by name. A list
-                replaces a list of arguments. If one is a mapping and the other is a list, both are
-                used. For a group, pass a mapping from roles to changes, such as `{"learner": {"lr":
-                0.1}}`.
-            env: changes of the job's environment variables. For a group, pass a mapping from roles
+            args: changes to the job's arguments. A mapping changes arguments by name. A list
+                replaces the job's list. If only one of the two is a mapping, both are used. For a
+                group, pass a mapping from roles to changes, such as `{"learner": {"lr": 0.1}}`.
+            env: changes to the job's environment variables. For a group, pass a mapping from roles
                 to changes.
-            name: the name of the trial. The default is the name of the job.
+            name: the trial's name (default: the job's name).
             labels: texts for finding the trial later.
             identity: a text that identifies the trial within the experiment. If a trial with the
                 same identity exists, `add` returns that trial.
-            auxiliary: if true, the trial is stopped at the end of the experiment and does not
-                affect the success of the experiment.
+            auxiliary: if true, the trial is stopped when the experiment ends, and its outcome does
+                not affect the experiment's state.
         """
         from windlass.authoring.prepare.add_to_experiment import AddOptions
 
@@ -207,10 +206,10 @@ class Experiment(Described[ExperimentRecord]):
         identities: Iterable[str] | None = None,
         auxiliary: bool = False,
     ) -> list[Trial[Any]]:
-        """Start one trial of a job for each of several arguments; returns their trials in order.
+        """Start a job as several trials, each with its own arguments. Return the trials in order.
 
-        The trials are sent together, which is many times faster than a loop over `add`. The server
-        stores up to 500 at once, either all of them or none.
+        The trials are sent in batches, which is many times faster than calling `add` in a loop. The
+        server stores up to 500 trials at once, either all of them or none.
 
         ```python
         exp = wl.create_experiment("grid")
@@ -223,13 +222,14 @@ class Experiment(Described[ExperimentRecord]):
 
         Args:
             what: a `wl.Job`, a `wl.JobGroup`, or a function decorated with `wl.run`.
-            args: for each trial, changes of the job's arguments, as for `add`.
-            env: changes of the job's variables, for all trials.
-            name: the name of the trials (that of the job).
-            labels: texts to find them by.
-            identities: for each trial, a text that is unique in the experiment: if a trial with it
-                exists, the result has that trial.
-            auxiliary: whether they end with the experiment and do not count for its success.
+            args: for each trial, changes to the job's arguments, as for `add`.
+            env: changes to the job's environment variables, the same for all trials.
+            name: the trials' name (default: the job's name).
+            labels: texts for finding the trials later.
+            identities: for each trial, a text that identifies it within the experiment. If a trial
+                with the same identity exists, `add_many` returns that trial.
+            auxiliary: if true, the trials are stopped when the experiment ends, and their outcomes
+                do not affect the experiment's state.
         """
         from windlass.authoring.prepare.add_to_experiment import AddOptions, add_options
 
@@ -254,7 +254,7 @@ class Experiment(Described[ExperimentRecord]):
         min_steps: int = 1,
         reduction: int = 4,
     ) -> SearchResult:
-        """Search for the arguments with the best value of a metric.
+        """Search for the arguments that give the best value of a metric.
 
         The call returns when all trials have ended.
 
@@ -271,12 +271,12 @@ class Experiment(Described[ExperimentRecord]):
         print(found.best_params, found.best_value)
         ```
 
-        The value of a trial is the last reported value of the metric. If the trial reported no
-        value, its function must return the value as a number, or as an entry of a mapping with the
-        name of the metric. The search ignores failed trials and continues.
+        A trial's value is the last reported value of the metric. If none was reported, the function
+        must return the value, either as a number or in a mapping under the metric's name. The
+        search ignores failed trials and continues.
 
-        A call with the same settings continues an earlier search, even in a new process after a
-        crash. Pass a larger number of `trials` to extend a search.
+        Calling `search` again with the same settings continues an earlier search, even in a new
+        process after a crash. Pass a larger number of `trials` to extend a search.
 
         Args:
             job: a `wl.Job`, a `wl.JobGroup` or a function decorated with `wl.run`.
@@ -286,18 +286,17 @@ class Experiment(Described[ExperimentRecord]):
                 val_loss=...)`.
             mode: `"min"` if lower values are better, or `"max"`.
             method: `"tpe"` learns from earlier trials. `"random"` chooses random arguments.
-                `"grid"` tries every combination. `"asha"` chooses random arguments and ends weak
+                `"grid"` tries every combination. `"asha"` chooses random arguments and stops weak
                 trials early.
             trials: the total number of trials. The default is 50, or all combinations of a grid.
             concurrent: the number of trials that run at the same time.
             name: the name of the search. An experiment can have several searches.
             seed: the seed of the random choices, which makes the search repeatable.
-            timeout: the time after which no new trials start, such as `"2h"`. Trials that still run
-                at that time may finish.
+            timeout: the time after which no new trials start, such as `"2h"`. Trials that are
+                running by then may finish.
             args: arguments that are the same in every trial.
-            min_steps: the step at which the method `"asha"` first compares trials.
-            reduction: the method `"asha"` lets one of this many trials continue after each
-                comparison.
+            min_steps: the step at which `"asha"` first compares trials.
+            reduction: after each comparison, `"asha"` lets one in this many trials continue.
         """
         from windlass.search.start import search
 
@@ -319,9 +318,9 @@ class Experiment(Described[ExperimentRecord]):
                 exp.add(wl.Job(wl.Command(["echo"])), args={"lr": lr})
         ```
 
-        The end of the block waits for generators, and with `wait=True` also for the trials. Then it
-        raises `wl.LaunchFailed` if a generator failed, or `wl.ExperimentFailed` if a trial did not
-        succeed. Ctrl-C ends the block at once. Trials that were already added continue.
+        The end of the block waits for generators and, with `wait=True`, for all trials. It raises
+        `wl.LaunchFailed` if a generator failed, or `wl.ExperimentFailed` if a trial did not
+        succeed. Ctrl-C ends the block at once, and trials that were already added continue.
         """
         self._new_block().enter()
         return self
@@ -336,13 +335,13 @@ class Experiment(Described[ExperimentRecord]):
             self._blocks.pop().leave(raised)
             return
         except (WindlassError, KeyboardInterrupt) as error:
-            failure = error.with_traceback(None)  # hide the frames of Windlass from users
+            failure = error.with_traceback(None)  # hide Windlass frames from users
         raise failure
 
     async def __aenter__(self) -> Self:
         """Build the experiment in an `async with` block.
 
-        Async generators inside the block run on its event loop.
+        Async generators that the block adds run on its event loop.
 
         ```python
         async with wl.create_experiment("sweep") as exp:
@@ -363,17 +362,17 @@ class Experiment(Described[ExperimentRecord]):
             await self._blocks.pop().leave_async(raised)
             return
         except WindlassError as error:
-            failure = error.with_traceback(None)  # hide the frames of Windlass from users
+            failure = error.with_traceback(None)  # hide Windlass frames from users
         raise failure
 
     # -- waiting and stopping -----------------------------------------------------------
 
     def wait(self, timeout: float | str | None = None) -> Self:
-        """Wait until all trials have ended. In a terminal, a progress table is shown.
+        """Wait until all trials have ended, showing a progress table in a terminal.
 
-        The method does not wait for auxiliary trials. Failed trials raise no error. Check `state`,
-        or call `list_trials(state="FAILED")`. After `timeout`, the method raises `wl.WaitTimeout`.
-        Ctrl-C ends the wait, and the trials continue.
+        Auxiliary trials are not waited for. Failed trials raise no error, so check `state` or call
+        `list_trials(state="FAILED")`. After `timeout`, `wl.WaitTimeout` is raised. Ctrl-C ends the
+        wait, but the trials continue.
 
         ```python
         experiment = wl.get_experiment("sweep").wait()
@@ -386,11 +385,11 @@ class Experiment(Described[ExperimentRecord]):
         try:
             return self._take_over(waiting.run())
         except (WindlassError, KeyboardInterrupt) as error:
-            failure = error.with_traceback(None)  # hide the frames of Windlass from users
+            failure = error.with_traceback(None)  # hide Windlass frames from users
         raise failure
 
     def __await__(self) -> Generator[Any, None, Self]:
-        """Implement `await experiment`, which waits until all trials have ended."""
+        """Wait until all trials have ended, for `await experiment`."""
         return self._wait_async().__await__()
 
     async def _wait_async(self) -> Self:
@@ -402,7 +401,7 @@ class Experiment(Described[ExperimentRecord]):
         return self._take_over(await in_thread(waiting.run, waiting.cut, name))
 
     def stop(self, *, grace: float | str = 10.0, reason: str = "", force: bool = False) -> Self:
-        """Stop all unfinished trials, including auxiliary trials, as `Trial.stop` does.
+        """Stop all unfinished trials, including auxiliary ones, as `Trial.stop` does.
 
         ```python
         wl.get_experiment("sweep").stop(reason="a better idea").wait()
@@ -413,7 +412,7 @@ class Experiment(Described[ExperimentRecord]):
         return self._replace(self._transport.ask("POST", path, ExperimentRecord, body=body))
 
     def delete(self) -> None:
-        """Delete the experiment with all its trials. All trials must have ended.
+        """Delete the experiment and all its trials, which must have ended.
 
         ```python
         wl.create_experiment("a-mistake").delete()
@@ -437,7 +436,7 @@ class Experiment(Described[ExperimentRecord]):
         sort_by: str = "id",
         limit: int | None = None,
     ) -> Listing[Trial[Any]]:
-        """List the trials of the experiment. The arguments are those of `wl.list_trials`.
+        """List the experiment's trials. The arguments are the same as in `wl.list_trials`.
 
         ```python
         sweep = wl.get_experiment("train")
@@ -455,9 +454,9 @@ class Experiment(Described[ExperimentRecord]):
     def best(self, metric: str | None = None, mode: str | None = None) -> Trial[Any]:
         """Return the trial with the best value of a metric.
 
-        Without `metric`, the metric and mode of the search in this experiment are used.
+        By default, use the metric and mode of this experiment's search.
 
-        Only successful trials count. Trials that a search ended early do not count.
+        Only successful trials that no search stopped early are considered.
 
         ```python
         exp = wl.get_experiment("tuning")
@@ -471,10 +470,11 @@ class Experiment(Described[ExperimentRecord]):
     def table(self, metrics: Sequence[str] | str | None = None, sort_by: str | None = None) -> Any:
         """Return a table of the trials, with differing parameters, metrics, state and duration.
 
-        The table is a data frame of pandas if pandas is installed, or else of polars, or else a
-        `wl.Table`. It has the last value of each metric. `metrics=["loss.min"]` selects another
-        value (`min`, `max`, `mean` or `count`). `sort_by` is the name of a column, or a sort key of
-        `wl.list_trials` such as `metrics.loss`. A leading `-` sorts in descending order.
+        The table is a pandas data frame, or else a polars data frame, or else a `wl.Table`,
+        depending on which package is installed. It contains each metric's last value.
+        `metrics=["loss.min"]` selects another value (`min`, `max`, `mean` or `count`). `sort_by` is
+        a column name, or a sort key of `wl.list_trials` such as `metrics.loss`. A leading `-` sorts
+        in descending order.
 
         ```python
         print(wl.get_experiment("cifar10").table(sort_by="loss"))
@@ -485,11 +485,11 @@ class Experiment(Described[ExperimentRecord]):
         return experiment_table(self, metrics, sort_by)
 
     def diff(self, other: Experiment | str | int) -> ExperimentDiff:
-        """Return the differences between this experiment and another experiment.
+        """Return the differences between this experiment and `other`.
 
-        `other` is an experiment, its id or its name. The method compares the configuration, labels,
-        description, parameters and metrics. It compares the code and environment of the newest
-        trial of each experiment.
+        `other` is an experiment, its id or its name. The comparison covers configurations, labels,
+        descriptions, parameters and metrics. For code and environment, it compares the newest
+        trials of the two experiments.
 
         ```python
         print(wl.get_experiment("cifar10").diff("cifar10-deeper"))
@@ -502,10 +502,10 @@ class Experiment(Described[ExperimentRecord]):
         return diff_experiments(self, other)
 
     def download_code(self, folder: str | os.PathLike[str]) -> Path:
-        """Write the code of the trials to a folder, and return its path.
+        """Write the trials' code to a folder and return the folder's path.
 
         The folder is created if needed. If the trials ran different versions of the code, each
-        version gets a sub-folder, and the file `TRIALS.txt` lists the trials of each version.
+        version gets a sub-folder, and the file `TRIALS.txt` lists each version's trials.
 
         ```python
         wl.get_experiment("cifar10").download_code("code-of-cifar10")
@@ -519,10 +519,10 @@ class Experiment(Described[ExperimentRecord]):
     # -- changing settings --------------------------------------------------------------
 
     def set_priority(self, priority: int) -> Self:
-        """Change the priority of the queued trials and of jobs that are added later.
+        """Change the priority of queued trials and of jobs added later.
 
-        A job that sets a priority other than 0 keeps its own priority. The priority has no effect
-        on trials in pods, because Kubernetes uses the `priority_class=` of `wl.Kubernetes`.
+        A job with a priority of its own, other than 0, keeps it. The priority has no effect on
+        trials in pods, for which Kubernetes uses `priority_class=` of `wl.Kubernetes`.
 
         ```python
         wl.get_experiment("train").set_priority(10)
@@ -531,9 +531,9 @@ class Experiment(Described[ExperimentRecord]):
         return self._change(priority=checks.check_priority(priority))
 
     def archive(self) -> Self:
-        """Archive the experiment. Lists then omit the experiment and its trials.
+        """Archive the experiment, so that lists omit it and its trials by default.
 
-        Running trials continue. A new trial with the same experiment name creates a new experiment.
+        Running trials continue. A new trial with this experiment name creates a new experiment.
 
         ```python
         experiment = wl.get_experiment("train").archive()
@@ -548,7 +548,7 @@ class Experiment(Described[ExperimentRecord]):
         return self._change(archived=False)
 
     def move_to(self, project: Project | str) -> Self:
-        """Move the experiment to another project, which is created if it does not exist.
+        """Move the experiment to another project, which is created if needed.
 
         ```python
         wl.get_experiment("train").move_to("vision")
@@ -557,7 +557,7 @@ class Experiment(Described[ExperimentRecord]):
         return self._change(project=checks.check_place(project))
 
     def set_config(self, config: Mapping[str, Any]) -> Self:
-        """Replace the settings. The new settings must be JSON data.
+        """Replace the settings in `config`. The new settings must be JSON data.
 
         ```python
         wl.get_experiment("train").set_config({"dataset": "v3", "layers": [64, 32]})
@@ -575,7 +575,7 @@ class Experiment(Described[ExperimentRecord]):
         return self._change(put_links={checks.check_name("link", name): checks.check_url(url)})
 
     def remove_link(self, name: str) -> Self:
-        """Remove a link of the experiment by its name.
+        """Remove a link from the experiment by name.
 
         ```python
         wl.get_experiment("train").remove_link("paper")
@@ -587,7 +587,7 @@ class Experiment(Described[ExperimentRecord]):
     def add_artifact(self, name: str, path: str | os.PathLike[str]) -> Self:
         """Store a copy of a file with the experiment.
 
-        The copy replaces an older file with the same name.
+        The copy replaces any older file with the same name.
 
         ```python
         from pathlib import Path
@@ -604,7 +604,7 @@ class Experiment(Described[ExperimentRecord]):
         )
 
     def download_artifact(self, name: str, directory: str | os.PathLike[str] = ".") -> Path:
-        """Write a stored file to a folder, and return the path of the new file.
+        """Write a stored file to a folder and return the new file's path.
 
         The folder is created if needed.
 
@@ -616,11 +616,11 @@ class Experiment(Described[ExperimentRecord]):
         from windlass.client.resources.experiment.files import fetch_file
 
         artifact: Artifact = checks.find_named("artifact", name, self.refresh().record.artifacts)
-        checks.check_file_name(artifact.name)  # must not lead to another folder
+        checks.check_file_name(artifact.name)  # the name must not lead to another folder
         return fetch_file(self._transport, artifact, Path(directory))
 
     def remove_artifact(self, name: str) -> Self:
-        """Remove a stored file from the experiment by its name.
+        """Remove a stored file from the experiment by name.
 
         ```python
         experiment = wl.get_experiment("train").add_artifact("notes.md", __file__)
@@ -650,21 +650,21 @@ class Experiment(Described[ExperimentRecord]):
 
     @property
     def _client(self) -> Client:
-        """The client that submits trials of this experiment."""
+        """The client that submits trials to this experiment."""
         from windlass.client.client import Client
 
         return Client.over(self._transport)
 
     @property
     def _current(self) -> ExperimentRecord:
-        """The record of the experiment, including all trials that this object added.
+        """The experiment's record, including all trials added through this object.
 
-        If the known record lacks some of these trials, it is fetched again.
+        If the cached record lacks some of these trials, it is fetched again.
         """
         return self.refresh().record if self._record is self._outdated else self._record
 
     def _take_over(self, progress: Progress) -> Self:
-        """Update the records of this experiment and of its added trials from a stream of events."""
+        """Update the records of this experiment and its added trials from an event stream."""
         for reference in tuple(self._added):
             trial = reference()
             if trial is not None and trial.id in progress.trials and not trial.is_finished:
@@ -679,6 +679,6 @@ class Experiment(Described[ExperimentRecord]):
 
     def __repr__(self) -> str:
         if self._record is self._outdated:
-            return f"<Experiment {self.id} {self.name}>"  # because a repr must send no request
+            return f"<Experiment {self.id} {self.name}>"  # a repr must not send requests
         many = "1 trial" if self.trial_count == 1 else f"{self.trial_count} trials"
         return f"<Experiment {self.id} {self.name}: {self.state}, {many}>"

@@ -1,4 +1,4 @@
-"""Uploads and downloads files of experiments in pieces, so that files of any size work."""
+"""Uploads and downloads experiments' files in pieces, so that files of any size work."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ _PIECE = 1 << 20
 def keep_file(transport: Transport, path: str | os.PathLike[str], keep: Callable[[str], T]) -> T:
     """Store a file on the server.
 
-    The function `keep` sends the request that adds the file to an experiment. The argument of
-    `keep` is the digest of the content. The content is uploaded only if the server does not have
-    it.
+    The function `keep` gets the digest of the content, and sends the request that adds the file to
+    an experiment. The content is uploaded only if the server does not have it.
     """
     try:
         with open(path, "rb") as file:
@@ -55,7 +54,7 @@ def keep_file(transport: Transport, path: str | os.PathLike[str], keep: Callable
 def fetch_file(transport: Transport, artifact: Artifact, folder: Path) -> Path:
     """Download an artifact to a folder.
 
-    The file appears only if it is complete and its digest fits.
+    The file appears only once it is complete and its digest matches.
     """
     target, temporary = folder / artifact.name, folder / f".windlass-{uuid.uuid4().hex}"
     digest = hashlib.sha256()
@@ -95,15 +94,15 @@ def _upload(transport: Transport, pack: Iterator[bytes], path: str | os.PathLike
 
 
 def _pack(file: BinaryIO, digest: bytes, size: int) -> Iterator[bytes]:
-    """Yield the content of a file in the format for uploads, up to the original size.
+    """Yield a file's content in the upload format, up to its original size.
 
-    The file is read while it is sent.
+    The file is read while it is being sent.
     """
     yield digest + size.to_bytes(8, "big")
     left = size
     while left:
         piece = file.read(min(left, _PIECE))
         if not piece:
-            return  # the file became shorter, so the server will refuse the upload
+            return  # the file became shorter, so the server will reject the upload
         left -= len(piece)
         yield piece

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from windlass.client.connection.transport import Transport
     from windlass.client.resources.workspace import Project
 
-_MAX_LISTED = 20  # the most experiments that the error for an ambiguous name lists
+_MAX_LISTED = 20  # list at most this many experiments in the error for an ambiguous name
 
 
 def create_experiment(
@@ -38,7 +38,7 @@ def create_experiment(
     wait: bool,
     dry_run: bool,
 ) -> Experiment:
-    """Create an experiment, or with `dry_run` an experiment that only shows what would run."""
+    """Create an experiment, or a dry-run experiment that only shows what would run."""
     from windlass.authoring.prepare.new_experiment import new_experiment
 
     request = new_experiment(name, project, labels, description, config, exist_ok=exist_ok)
@@ -54,7 +54,7 @@ def create_experiment(
 def get_experiment(
     transport: Transport, id_or_name: int | str, project: Project | str | int | None = None
 ) -> Experiment:
-    """Fetch an experiment by its id or by a unique name."""
+    """Fetch an experiment by its id or by its name, which must be unique."""
     if id_or_name == "":
         raise InvalidArgument(
             "The name of an experiment cannot be empty.", hint="See: windlass ls --experiments"
@@ -71,7 +71,7 @@ def get_experiment(
 def list_experiments(
     transport: Transport, *, sort_by: str, limit: int | None, **filters: Unpack[Filters]
 ) -> Listing[Experiment]:
-    """List the matching experiments. Pages are fetched on demand."""
+    """List the matching experiments, fetching pages on demand."""
     return list_resources(
         transport, Experiment, ExperimentPage, sort_by=sort_by, limit=limit, **filters
     )
@@ -80,9 +80,9 @@ def list_experiments(
 def _list_named(
     transport: Transport, name: str, project: Any, *, archived: bool | None
 ) -> list[Experiment]:
-    """Return the newest experiments that have the given name.
+    """Return the newest experiments with the given name.
 
-    The server reports an error if no experiment has this name.
+    The server reports an error if there are none.
     """
     return list(
         list_experiments(
@@ -93,7 +93,7 @@ def _list_named(
 
 
 def _ambiguous(name: str, named: list[Experiment]) -> Conflict:
-    """Build the error for a name that several experiments have.
+    """Build the error for a name that several experiments share.
 
     The error lists these experiments, newest first.
     """

@@ -1,9 +1,9 @@
 """Lists and downloads the files in a trial's output folders.
 
-Each file gets its final name and its original modification time only once it is complete. A file
-with the same size and time counts as downloaded, so a repeated download continues an interrupted
-download. A different file is replaced only on request. Files are written only inside the folder and
-never through a link, even if the server is malicious.
+Each file gets its final name and its original modification time only once it is complete. An
+existing file with the same size and time counts as downloaded, so repeating an interrupted download
+continues it. A different file is replaced only on request. Files are written only inside the folder
+and never through a link, even if the server is malicious.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from windlass.worker.common.atomic_files import write_all
 
 _HEAD = struct.Struct(">QQd")
 _LENGTH = struct.Struct(">I")
-_SAME = 0.001  # seconds; a smaller difference may be a rounding error
+_SAME = 0.001  # seconds; a smaller difference may be due to rounding
 _WORTH_RESUMING = 1 << 20
 _MOST_LISTED = 5
-_PATIENCE = 60.0  # seconds without a server, after which a download fails
+_PATIENCE = 60.0  # seconds without a server before a download fails
 _PAUSE = 0.2
 _TRIES = 3  # attempts to download a file that changes while it is read
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -56,7 +56,7 @@ def list_outputs(
     role: str | None = None,
     index: int | None = None,
 ) -> Listing[OutputFile]:
-    """List the files in the output folders of a trial. Pages are fetched on demand."""
+    """List the files in a trial's output folders, fetching pages on demand."""
     query = {"pattern": pattern, "role": role, "index": index}
     return walk(transport, request_path("trials", trial_id, "artifacts"), OutputPage, query)
 
@@ -71,7 +71,7 @@ def download_outputs(
     index: int | None = None,
     overwrite: bool = False,
 ) -> Path:
-    """Download the files in the output folders of a trial, and return the path of the folder."""
+    """Download the files in a trial's output folders and return the target folder's path."""
     root = named_folder(folder, 'trial.download_artifacts("results")')
     chosen = list_outputs(transport, record.id, pattern=pattern, role=role, index=index)
     _download(transport, record, root, b"", chosen, lambda _: overwrite)
@@ -79,12 +79,12 @@ def download_outputs(
 
 
 def download_below(transport: Transport, record: TrialRecord, folder: object, inner: str) -> Path:
-    """Download the sub-folder `inner` of a trial's output folders.
+    """Download the sub-folder `inner` from a trial's output folders.
 
-    A TensorBoard log that grew since the last download is downloaded again.
+    TensorBoard logs that have grown since the last download are downloaded again.
 
-    The name of a TensorBoard log contains the time and the process of its writer. An existing file
-    with the same name is therefore an earlier state of the same log, and may be replaced.
+    A TensorBoard log's name contains the time and process of its writer. An existing file with the
+    same name is therefore an earlier state of the same log, so it may be replaced.
     """
     root = named_folder(folder, f'trial.download_{inner}("runs")')
     chosen = list_outputs(transport, record.id, pattern=f"{inner}/*")
@@ -94,16 +94,16 @@ def download_below(transport: Transport, record: TrialRecord, folder: object, in
 
 
 class _File(NamedTuple):
-    """A file to download, and its relative path in the target folder."""
+    """A file to download, with its relative path in the target folder."""
 
     source: OutputFile
     target: bytes
 
     @property
     def unfinished(self) -> bytes:
-        """The temporary name of the file until it is complete.
+        """The file's temporary name until it is complete.
 
-        The name depends on the size and time of the file, so a changed file gets another name.
+        The name depends on the file's size and time, so that a changed file gets a different name.
         """
         identity = f"{self.source.size} {self.source.modified!r} ".encode() + self.target
         return UNFINISHED + hashlib.sha256(identity).hexdigest()[:24].encode()
@@ -150,7 +150,7 @@ def _download(
 
 
 def _target(record: TrialRecord, source: OutputFile, below: bytes) -> bytes:
-    """Return the path of a file in the target folder.
+    """Return a file's path in the target folder.
 
     If the trial has several replicas, each replica gets its own sub-folder.
     """
@@ -163,7 +163,7 @@ def _target(record: TrialRecord, source: OutputFile, below: bytes) -> bytes:
 
 
 def replicas_of(record: TrialRecord) -> set[tuple[str, int]]:
-    """Return the role and index of every replica that a trial has or had."""
+    """Return the role and index of every replica that a trial has or once had."""
     planned = {(role.name, i) for role in record.spec.roles for i in range(role.replicas)}
     return planned | {(attempt.role, attempt.index) for attempt in record.attempts}
 
@@ -171,9 +171,9 @@ def replicas_of(record: TrialRecord) -> set[tuple[str, int]]:
 def _lacking(
     root: bytes, files: Sequence[_File], may_replace: Callable[[bytes], bool]
 ) -> list[_File]:
-    """Return the files that the target folder lacks.
+    """Return the files that are missing in the target folder.
 
-    Raises `Conflict` if a different file has the same path and may not be replaced.
+    Raise `Conflict` if a different file has the same path and may not be replaced.
     """
     lacking, taken = [], []
     for file in files:
@@ -206,9 +206,9 @@ def _lacking(
 
 
 def _sweep(root: int, files: Sequence[_File]) -> None:
-    """Remove partial files of interrupted downloads whose source files have changed.
+    """Remove partial downloads of files that have changed in the meantime.
 
-    Such downloads cannot be continued.
+    These downloads cannot be continued.
     """
     wanted: dict[bytes, set[bytes]] = {}
     for file in files:
@@ -237,7 +237,7 @@ def _existing(root: int, folder: bytes) -> int:
 
 
 class _Fetch:
-    """Downloads files of a trial. After a broken connection, it requests the remaining files."""
+    """Downloads a trial's files, requesting the remaining files after a broken connection."""
 
     def __init__(self, transport: Transport, trial_id: int, root: int) -> None:
         self._transport = transport
@@ -263,7 +263,7 @@ class _Fetch:
             except ServerUnreachable:
                 if time.monotonic() - self._progress > _PATIENCE:
                     raise
-                time.sleep(_PAUSE)  # an unreachable server sends no notification when it is back
+                time.sleep(_PAUSE)  # nothing announces that an unreachable server is back
             finally:
                 taking.close()
         return self._problems
@@ -297,7 +297,7 @@ class _Fetch:
                 text += piece
             if kind == b"E":
                 self._problems.append(f"{shown(file.source.name)}: {text.decode(errors='replace')}")
-            self._left.remove(file)  # a file that was deleted meanwhile is no longer an output
+            self._left.remove(file)  # a file deleted in the meantime is no longer an output
         while True:
             yield
 
@@ -326,7 +326,7 @@ class _Fetch:
         self._left.remove(file)
 
     def _try_again(self, file: _File, fd: int) -> None:
-        """Discard a partial file whose size does not fit, because the file changed meanwhile."""
+        """Discard a partial file of the wrong size, because its source changed in the meantime."""
         os.ftruncate(fd, 0)
         self._tries[file.target] = self._tries.get(file.target, 0) + 1
         if self._tries[file.target] >= _TRIES:
@@ -335,7 +335,7 @@ class _Fetch:
 
 
 class _Stream:
-    """A buffer from which a parser reads bytes that arrive in pieces of any size."""
+    """A buffer that lets a parser read bytes that arrive in pieces of any size."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -353,7 +353,7 @@ class _Stream:
 
 
 def _open_unfinished(parent: int, file: _File) -> int:
-    """Open and lock the temporary file of a download."""
+    """Open and lock a download's temporary file."""
     fd = os.open(file.unfinished, _WRITE, 0o666, dir_fd=parent)
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):

@@ -1,4 +1,4 @@
-"""Returns the configuration of a trial as JSON data, with the field names of `wl.Job`."""
+"""Returns a trial's configuration as JSON data, with the field names of `wl.Job`."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from windlass.model.records import TrialRecord
 
 
 def config_of(record: TrialRecord) -> dict[str, Any]:
-    """Return the settings with which a trial was submitted.
+    """Return the settings that a trial was submitted with.
 
-    Only the names of secrets are included.
+    For secrets, only the names are included.
     """
     spec = record.spec
     return {
@@ -93,5 +93,5 @@ def _what_runs(executable: Executable) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a copy of a value as JSON data. Changes of the copy do not affect the record."""
+    """Return a copy of a value as JSON data. Changing the copy does not affect the record."""
     return msgspec.json.decode(msgspec.json.encode(value))

@@ -1,4 +1,4 @@
-"""Chooses the checkpoint from which a new trial continues another trial."""
+"""Chooses the checkpoint from which a new trial continues an earlier trial."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from windlass.model.records import TrialRecord
 
 
 def refuse_checkpoint(method: str, args: Any) -> None:
-    """Raise an error if a checkpoint was passed in the place of the arguments."""
+    """Raise an error if a checkpoint was passed in place of the arguments."""
     if isinstance(args, (Checkpoint, int, str)):
         raise InvalidArgument(
             f"trial.{method}: {shown(args)} is in the place of the arguments.",
@@ -20,7 +20,7 @@ def refuse_checkpoint(method: str, args: Any) -> None:
 
 
 def check_is_finished(record: TrialRecord) -> None:
-    """Raise an error if a trial has not ended. A trial can be continued only after its end."""
+    """Raise an error if a trial has not ended. Only finished trials can be continued."""
     if not record.state.is_final:
         raise Conflict(
             f"Trial {record.id} ({record.name}) is {record.state.value}, so there is "
@@ -35,7 +35,7 @@ def checkpoint_uid(
 ) -> str:
     """Return the uid of the checkpoint to start from.
 
-    The checkpoint must be one that the trial saved, or the one that the trial started from. The
+    It must be a checkpoint that the trial saved, or the one that the trial itself started from. The
     default is the newest saved checkpoint.
     """
     from windlass.authoring.rerun.rerun import refuse_unrepeatable

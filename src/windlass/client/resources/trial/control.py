@@ -1,4 +1,4 @@
-"""Builds requests that change the replicas, the priority or the queue position of a trial."""
+"""Builds requests that change a trial's replicas, priority or queue position."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _MAX_PRIORITY = 1_000_000
 def scale_request(
     record: TrialRecord, replicas: Mapping[str, int] | int | None, by_role: Mapping[str, int]
 ) -> ScaleTrial:
-    """Check the new number of replicas of each role, and build the request.
+    """Check each role's new number of replicas and build the request.
 
-    If the trial has only one role, a plain number suffices.
+    For a trial with only one role, a plain number suffices.
     """
     if replicas is not None and not isinstance(replicas, Mapping):
         replicas = {_only_role(record, replicas, by_role): replicas}
@@ -39,7 +39,7 @@ def scale_request(
 
 
 def priority_request(priority: Any) -> SetPriority:
-    """Check a new priority, and build the request."""
+    """Check a new priority and build the request."""
     from windlass.model.queue import SetPriority
 
     is_whole = isinstance(priority, int) and not isinstance(priority, bool)
@@ -52,7 +52,7 @@ def priority_request(priority: Any) -> SetPriority:
 
 
 def move_request(other: Any) -> MoveTrial:
-    """Build the request that moves a trial ahead of another trial. `other` is a trial or its id."""
+    """Build the request that moves a trial ahead of `other`, a trial or its id."""
     from windlass.model.queue import MoveTrial
 
     number = other if isinstance(other, int) else getattr(other, "id", None)

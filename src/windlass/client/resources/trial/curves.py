@@ -14,7 +14,7 @@ from windlass.model.metrics import CurveHead, CurvesHead
 
 
 class Curve(NamedTuple):
-    """The points of one metric that one replica reported in one attempt.
+    """One metric's points, as reported by one replica in one attempt.
 
     Steps, times and values are separate arrays.
 
@@ -32,7 +32,7 @@ class Curve(NamedTuple):
 
 
 def unpack(data: bytes) -> tuple[CurvesHead, list[Curve]]:
-    """Decode the binary response that contains curves."""
+    """Decode a binary response that contains curves."""
     view = memoryview(data)
     position = 8 + int.from_bytes(view[:8], "little")
     head = decode(view[8:position].tobytes(), CurvesHead)

@@ -1,4 +1,4 @@
-"""Trials of processes that Windlass did not start, such as notebooks."""
+"""Trials that record processes not started by Windlass, such as notebooks."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _ROLE = "main"
 
 
 class ExternalTrial(Trial[None]):
-    """A trial that records this process from `wl.start_trial` until `finish()`.
+    """A trial that records this process, from `wl.start_trial` until `finish()`.
 
-    In a `with` statement, the trial finishes at the end of the block. An exception makes the trial
-    fail, and Ctrl-C stops it. Otherwise, the object works like any other trial.
+    In a `with` statement, the trial finishes at the end of the block. An exception makes it fail,
+    and Ctrl-C stops it. In all other respects, the object works like any other trial.
 
     ```python
     with wl.start_trial("notebook", params={"lr": 0.1}) as trial:
@@ -67,7 +67,8 @@ class ExternalTrial(Trial[None]):
             return self
         atexit.unregister(self._finish_at_exit)
         self._presence.end(error)
-        # A running server notices the end by itself. A stopped server notices it at its next start.
+        # A running server notices the end by itself. A stopped server notices it when it next
+        # starts.
         with contextlib.suppress(WindlassError):
             self.wait(_PATIENCE)
         return self
@@ -87,7 +88,7 @@ class ExternalTrial(Trial[None]):
         self._presence.begin()
         atexit.register(self._finish_at_exit)
         following = TrialEvents(self._transport, trial_id=self.id, logs=False, timeout=_PATIENCE)
-        # The trial runs, even if the server cannot confirm it now.
+        # The trial runs even if the server cannot confirm it now.
         with contextlib.suppress(WindlassError):
             for news in following:
                 if isinstance(news, TrialRecord):
@@ -96,7 +97,7 @@ class ExternalTrial(Trial[None]):
                     break
 
     def _finish_at_exit(self) -> None:
-        """Finish the trial at the end of the program.
+        """Finish the trial when the program ends.
 
         An uncaught exception makes the trial fail.
         """
@@ -106,7 +107,7 @@ class ExternalTrial(Trial[None]):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle this object as an ordinary `Trial`.
 
-        The process that loads the object is not the process that the trial records.
+        The process that unpickles the object is not the process that the trial records.
         """
         return Trial(self._transport, self._record).__reduce__()
 
@@ -132,7 +133,7 @@ def start(
     argv = tuple(word.replace("\0", "") for word in (sys.argv or [""])[:1000])
     role = Role(executable=ExternalCall(argv=argv), name=_ROLE, resources=Resources(cpus=0))
     request = CreateTrial(
-        key=uuid.uuid4().hex,  # makes a repeated request harmless
+        key=uuid.uuid4().hex,  # makes a retried request harmless
         kind=TrialKind.EXTERNAL,
         experiment=belongs_to,
         experiment_id=number,
@@ -173,9 +174,9 @@ def _check(name: Any, experiment: Any, params: Any, labels: Any) -> None:
 
 
 def _check_free() -> None:
-    """Raise an error if this process already is a trial.
+    """Raise an error if this process is already a trial.
 
-    A process can be only one trial, because all its reports belong to the same trial.
+    A process can be only one trial at a time, because all its reports go to the same trial.
     """
     own = os.environ.get("WINDLASS_TRIAL_ID")
     if own is None:
@@ -193,9 +194,9 @@ def _check_free() -> None:
 
 
 def _local_home(transport: Transport) -> str:
-    """Return the home of the server.
+    """Return the server's home.
 
-    The server must run on this machine, because this process writes files into the home.
+    The server must run on this machine, because this process writes files to the home.
     """
     endpoint = transport.endpoint
     if endpoint.home is not None:

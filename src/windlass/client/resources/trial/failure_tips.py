@@ -10,7 +10,7 @@ from windlass.model.job import FunctionCall, JobSpec, RestartPolicy
 from windlass.model.records import TrialRecord
 from windlass.model.text.quantities import format_duration
 
-# A tip quotes only names from the output of a trial, so it contains no terminal escape sequences.
+# From a trial's output, a tip quotes only names, so it contains no escape sequences.
 _MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.-]+)'")
 _IMPORT_NAME = re.compile(r"ImportError: cannot import name '([^']+)' from '([\w.-]+)'")
 _PORT_TAKEN = re.compile(r"Address already in use|EADDRINUSE", re.IGNORECASE)
@@ -19,7 +19,7 @@ _MISSING_PYTHON = re.compile(r"there is no program /\S*/python[\d.]*$")
 _NO_KEYBOARD = re.compile(r"EOFError: EOF when reading a line|bdb\.BdbQuit")
 _GPU_MEMORY = re.compile(r"CUDA out of memory|OutOfMemoryError: CUDA")
 
-# The package names of modules whose import names differ.
+# Package names for modules whose import names differ.
 _PACKAGES = {
     "PIL": "pillow",
     "bs4": "beautifulsoup4",
@@ -30,7 +30,7 @@ _PACKAGES = {
     "yaml": "pyyaml",
 }
 
-_USUAL_LIMIT = 6  # the default number of restarts of a job
+_USUAL_LIMIT = 6  # a job's default number of restarts
 
 
 def tip_for(trial: TrialRecord, text: str) -> str | None:
@@ -57,22 +57,22 @@ def tip_for(trial: TrialRecord, text: str) -> str | None:
 
 
 def is_function(spec: JobSpec) -> bool:
-    """Return whether a trial calls a function that is decorated with `@wl.run`.
+    """Return whether a trial calls a function decorated with `@wl.run`.
 
-    Some options of `@wl.run` have other names than the options of `wl.Job`.
+    Some options of `@wl.run` are named differently in `wl.Job`.
 
-    For example, `active_deadline` of a job is called `timeout` for a function.
+    For example, `timeout` of a function is called `active_deadline` in a job.
     """
     return len(spec.roles) == 1 and isinstance(spec.roles[0].executable, FunctionCall)
 
 
 def limit_name(spec: JobSpec) -> str:
-    """Return the name of the option that sets the time limit of a trial."""
+    """Return the name of the option that sets a trial's time limit."""
     return "timeout" if is_function(spec) else "deadline"
 
 
 def _restarts(trial: TrialRecord) -> str | None:
-    """Return a tip that explains how to turn off restarts, if the job restarts by default."""
+    """Return a tip on how to turn off restarts, if the job restarts by default."""
     spec = trial.spec
     if trial.reason == "RepeatedFailure":
         return (
@@ -95,7 +95,7 @@ def _restarts(trial: TrialRecord) -> str | None:
 
 
 def _tip_for_cause(trial: TrialRecord, text: str) -> str | None:
-    """Return a tip for the cause of failure that the log or the record shows, or None."""
+    """Return a tip for the cause of failure found in the log or the record, or None."""
     if trial.reason == "DeadlineExceeded":
         deadline = trial.spec.active_deadline
         limit = f" (it was {format_duration(deadline)})" if deadline else ""
@@ -144,7 +144,7 @@ def _tip_for_cause(trial: TrialRecord, text: str) -> str | None:
 
 
 def last_lines(lines: Sequence[str], count: int = 20) -> list[str]:
-    """Return the last log lines, each progress bar in its last state. Errors show these lines.
+    """Return the last log lines, for errors. Each progress bar is shown in its last state.
 
     >>> last_lines(["10%\\r20%", "bye"])
     ['20%', 'bye']

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def find_trial(transport: Transport, trial_id: int | str) -> Trial[Any]:
-    """Fetch a trial by an id that a user wrote."""
+    """Fetch a trial by a user-supplied id."""
     number = whole_number(trial_id)
     if number is None:
         raise InvalidArgument(
@@ -36,12 +36,12 @@ def list_trials(
     limit: int | None = None,
     **filters: Unpack[Filters],
 ) -> Listing[Trial[Any]]:
-    """List the matching trials. Pages are fetched on demand."""
+    """List the matching trials, fetching pages on demand."""
     return list_resources(transport, Trial, TrialPage, sort_by=sort_by, limit=limit, **filters)
 
 
 def trial_ids(trials: Iterable[Trial[Any] | int]) -> list[int]:
-    """Return the ids of trials. The list may contain trials and ids."""
+    """Return the ids of trials given as trials or ids."""
     if not isinstance(trials, Iterable):
         raise InvalidArgument(
             f"{shown(trials)} is not a list of trials.", hint="Write it as [3, 5]. See: windlass ls"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Point(msgspec.Struct, frozen=True):
-    """One reported value of a metric, with its time, its step, and the replica that reported it.
+    """One reported value of a metric, with its time, step and replica.
 
     ```python
     trial = train.submit(0.1).wait()
@@ -39,9 +39,9 @@ class Point(msgspec.Struct, frozen=True):
 
 
 class Summaries(Mapping[str, Summary]):
-    """A mapping from metric names to summaries of a trial.
+    """A mapping from a trial's metric names to summaries.
 
-    The error for a missing name lists the existing names.
+    The error for a missing name lists the names that exist.
     """
 
     def __init__(self, record: TrialRecord) -> None:
@@ -75,7 +75,7 @@ class Summaries(Mapping[str, Summary]):
 
 
 def _near(name: str, metrics: Collection[str], what: str) -> str:
-    """Return text for an error that suggests a similar metric name and lists existing names."""
+    """Return error text that suggests a similar metric name and lists the names that exist."""
     near = near_metric(name, metrics)
     guess = f" Did you mean {near!r}?" if near else ""
     names = [metric for metric in metrics if is_own_metric(metric)] or list(metrics)
@@ -84,15 +84,16 @@ def _near(name: str, metrics: Collection[str], what: str) -> str:
 
 
 class MissingMetric(NotFound, KeyError):
-    """The error for a missing metric. It is both a `wl.NotFound` and a `KeyError`."""
+    """Raised for a missing metric, as both a `wl.NotFound` and a `KeyError`."""
 
 
 class Metrics:
-    """The points of one or more metrics. They are fetched when they are used.
+    """The points of one or more metrics, fetched on first use.
 
-    Iterating yields one `wl.Point` after another in constant memory. `to_numpy` and `to_pandas`
-    convert all points at once. With `follow=True`, iterating yields new points as they are
-    reported, until the trial ends. In asynchronous code, `async for` does not block the event loop.
+    Iterating yields one `wl.Point` at a time, in constant memory. `to_numpy` and `to_pandas`
+    convert all points at once. With `follow=True`, iterating also yields new points as they are
+    reported, until the trial ends. In asynchronous code, use `async for`, which does not block the
+    event loop.
 
     ```python
     trial = train.submit(0.1).wait()
@@ -132,7 +133,7 @@ class Metrics:
                 following.cut()
 
     def curves(self) -> Iterator[Curve]:
-        """Yield the points as curves. Each curve has points of one metric, replica and attempt."""
+        """Yield the points as curves, one for each metric, replica and attempt."""
         return self._fetched(self._following())
 
     def to_numpy(self) -> Any:
@@ -150,7 +151,7 @@ class Metrics:
     def to_pandas(self) -> Any:
         """Return all points as a pandas data frame with one row per point.
 
-        The columns are those of `to_numpy`, plus `role` and `name`.
+        The columns are the fields of `to_numpy`, plus `role` and `name`.
 
         ```python
         loss = trial.metrics("loss").to_pandas()
@@ -178,7 +179,7 @@ class Metrics:
         """Yield the curves reported so far. If `following` is set, also yield new points."""
         request = self._request
         unseen = {full_name(request.group, name) for name in request.names or ()}
-        for _news in following or [None]:  # each event may bring more points
+        for _news in following or [None]:  # each event may announce more points
             while True:
                 data = self._transport.fetch("POST", "/metrics", body=request)
                 head, curves = unpack(data)
@@ -193,9 +194,9 @@ class Metrics:
             self._explain_absence(unseen)
 
     def _explain_absence(self, unseen: set[str]) -> None:
-        """Raise an error if no trial has a metric with one of the names in `unseen`.
+        """Raise an error for a name in `unseen` that is not a metric of any trial.
 
-        No error is raised while an unfinished trial may still report the metric.
+        There is no error while an unfinished trial may still report the metric.
         """
         records: list[TrialRecord] = []
         for trial_id in self._request.trials if unseen else ():
@@ -227,7 +228,7 @@ def fetch_metrics(
     follow: bool = False,
     timeout: float | None = None,
 ) -> Metrics:
-    """Check the arguments of a request for metrics, and return the metrics."""
+    """Check the arguments of a metrics request and return the metrics."""
     if isinstance(names, str):
         names = [names]
     is_collection = names is None or isinstance(names, (list, tuple, set, frozenset))
@@ -265,7 +266,7 @@ def metrics_of_trials(
     group: str | None,
     max_points: int | None,
 ) -> Metrics:
-    """Return the metrics of up to 1000 trials or trial ids."""
+    """Return the metrics of up to 1000 trials, given as trials or ids."""
     from windlass.client.resources.trial.list_query import trial_ids
     from windlass.client.resources.trial.trial import Trial
 
@@ -279,7 +280,7 @@ def metrics_of_trials(
 
 
 def full_name(group: str | None, name: str) -> str:
-    """Return the name of a metric in summaries, with its group as a prefix.
+    """Return a metric's name as used in summaries, with its group as a prefix.
 
     Metrics in the default group "training" have no prefix.
 

@@ -1,4 +1,4 @@
-"""Converts a finished trial to its return value or its error."""
+"""Converts a finished trial's record to its return value or error."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from windlass.model.records import ErrorInfo, TrialRecord, TrialState
 from windlass.model.text.quantities import format_duration
 from windlass.worker.blobs.digest import kind_of
 
-_SERIALIZATION = "windlass.SerializationError"  # the error name that the worker records
+_SERIALIZATION = "windlass.SerializationError"  # the worker records this error name
 
 
 class RemoteTraceback(Exception):
-    """Shows the traceback of the trial as the cause of an exception.
+    """Shows a trial's traceback as the cause of an exception.
 
-    Older Python versions need this class, because their exceptions have no notes.
+    Before Python 3.11, exceptions have no notes that could contain it.
     """
 
     def __init__(self, text: str) -> None:
@@ -33,7 +33,7 @@ class RemoteTraceback(Exception):
 
 
 class Outcome(NamedTuple):
-    """The outcome of a trial, which is a return value or an error."""
+    """A trial's outcome, which is a return value or an error."""
 
     value: Any = None
     error: BaseException | None = None
@@ -41,7 +41,7 @@ class Outcome(NamedTuple):
     def get(self) -> Any:
         """Return the value, or raise the error.
 
-        A note of the error contains the remote traceback.
+        The remote traceback is attached to the error as a note.
         """
         if self.error is not None:
             raise self.error
@@ -54,11 +54,11 @@ def outcome_of(
     error: Callable[[], bytes],
     tail: Callable[[], Sequence[str]],
 ) -> Outcome:
-    """Return the outcome of a finished trial.
+    """Return a finished trial's outcome.
 
-    `result`, `error` and `tail` fetch the pickled value, the pickled exception and the last lines
-    of the log. They are called only if needed. If one replica caused the failure, the error shows
-    the last lines of this replica.
+    `result`, `error` and `tail` fetch the pickled value, the pickled exception and the last log
+    lines. They are called only if needed. If one replica caused the failure, the error shows that
+    replica's last lines.
     """
     if trial.state is TrialState.SUCCEEDED:
         if trial.result is not None:
@@ -72,7 +72,7 @@ def outcome_of(
 
 
 def trial_error(trial: TrialRecord, lines: Sequence[str]) -> TrialFailed:
-    """Build the error of a trial whose process failed or was stopped."""
+    """Build the error for a trial whose process failed or was stopped."""
     shown = last_lines(lines)
     kind = TrialStopped if trial.state is TrialState.STOPPED else TrialFailed
     cause = trial.cause if has_several(trial) else None
@@ -96,7 +96,7 @@ def trial_error(trial: TrialRecord, lines: Sequence[str]) -> TrialFailed:
 
 
 def how_it_ended(trial: TrialRecord) -> str:
-    """Describe the end of a trial in a few words. The text follows the name of the trial."""
+    """Describe a trial's end in a few words, as text to put after the trial's name."""
     if trial.state is TrialState.SUCCEEDED:
         return "succeeded"
     if trial.state is TrialState.STOPPED:
@@ -108,9 +108,9 @@ def how_it_ended(trial: TrialRecord) -> str:
 
 
 def _out_of_time(trial: TrialRecord) -> str:
-    """Describe the end of a trial that exceeded its time limit.
+    """Describe how a trial exceeded its time limit.
 
-    If the trial never started, the text has the reason why it waited.
+    If the trial never started, the text says why it was waiting.
     """
     limit = trial.spec.active_deadline
     text = "ran out of time"

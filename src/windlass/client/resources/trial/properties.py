@@ -1,4 +1,4 @@
-"""The properties of a trial that only read its record."""
+"""A trial's properties that only read its record."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class TrialProperties(Described[TrialRecord]):
-    """The properties of `wl.Trial` that only read the record. `trial.py` has the other members."""
+    """Properties of `wl.Trial` that only read the record. Its other members are in `trial.py`."""
 
     _collection = "trials"
     _record_type = TrialRecord
@@ -41,10 +41,10 @@ class TrialProperties(Described[TrialRecord]):
 
     @property
     def kind(self) -> str:
-        """The kind of the trial: `job`, `external`, `command` or `shell`.
+        """The trial's kind: `job`, `external`, `command` or `shell`.
 
-        All trials of `@wl.run`, `wl.Job` and `windlass run` have the kind `job`.
-        `wl.list_trials(kind=...)` can filter by kind.
+        All trials created by `@wl.run`, `wl.Job` and `windlass run` have the kind `job`. To filter
+        by kind, use `wl.list_trials(kind=...)`.
 
         ```python
         print(wl.get_trial(3).kind)
@@ -59,7 +59,7 @@ class TrialProperties(Described[TrialRecord]):
 
     @property
     def experiment_id(self) -> int:
-        """The id of the trial's experiment. Several experiments may have the same name.
+        """The id of the trial's experiment, which is unique, unlike its name.
 
         ```python
         experiment = wl.get_experiment(wl.get_trial(3).experiment_id)
@@ -74,10 +74,10 @@ class TrialProperties(Described[TrialRecord]):
 
     @property
     def state(self) -> str:
-        """The state of the trial.
+        """The trial's state.
 
-        The states are QUEUED, STARTING, RUNNING, RESTARTING, SUSPENDED, STOPPING, SUCCEEDED, FAILED
-        and STOPPED.
+        The state is QUEUED, STARTING, RUNNING, RESTARTING, SUSPENDED, STOPPING, SUCCEEDED, FAILED
+        or STOPPED.
         """
         return self._record.state.value
 
@@ -88,12 +88,12 @@ class TrialProperties(Described[TrialRecord]):
 
     @property
     def message(self) -> str:
-        """The reason why the trial waits or has ended."""
+        """Why the trial is waiting or how it ended."""
         return self._record.message
 
     @property
     def hparams(self) -> dict[str, Any]:
-        """The hyper-parameters, which are the recorded arguments of the function or command.
+        """The hyper-parameters: the recorded arguments of the function or command.
 
         `wl.list_trials` can filter and sort by hyper-parameters, for example with
         `where="hparams.lr < 0.1"`.
@@ -106,7 +106,7 @@ class TrialProperties(Described[TrialRecord]):
 
     @property
     def params(self) -> dict[str, Any]:
-        """The parameters of the trial, which are the same as `hparams`."""
+        """The trial's parameters, the same as `hparams`."""
         return self._record.params
 
     @property
@@ -123,7 +123,7 @@ class TrialProperties(Described[TrialRecord]):
     def exit_code(self) -> int | None:
         """The exit code of the attempt that decided the outcome.
 
-        A signal N gives the code 128 + N.
+        For an attempt ended by signal N, it is 128 + N.
         """
         return self._record.exit_code
 
@@ -131,11 +131,11 @@ class TrialProperties(Described[TrialRecord]):
     def summary_metrics(self) -> Mapping[str, Summary]:
         """A mapping from metric names to summaries.
 
-        A summary has `count`, `min`, `max`, `mean`, `last` and `step`. It covers all replicas. Each
-        step of a replica counts once, because a later attempt replaces the values of earlier
-        attempts from its first step on. NaN values are included in `count`, but are never `min` or
-        `max`. `mean` is the mean of the finite values. `last` is the newest value, and `step` is
-        its step.
+        A summary has `count`, `min`, `max`, `mean`, `last` and `step`, and covers all replicas. If
+        a replica reports a step in several attempts, only the latest attempt counts: it replaces
+        earlier attempts' values from its own first step on. `count` includes NaN values, but `min`
+        and `max` are never NaN. `mean` is the mean of the finite values. `last` is the newest
+        value, and `step` is its step.
 
         ```python
         loss = trial.refresh().summary_metrics["loss"]
@@ -148,7 +148,7 @@ class TrialProperties(Described[TrialRecord]):
 
     @property
     def progress(self) -> float | None:
-        """The last progress that `wl.report_progress` reported, from 0 to 1, or None.
+        """The last progress reported with `wl.report_progress`, from 0 to 1, or None.
 
         ```python
         print(f"{trial.refresh().progress or 0:.0%}")
@@ -158,17 +158,17 @@ class TrialProperties(Described[TrialRecord]):
 
     @property
     def asked_to_stop(self) -> str:
-        """The reason that was passed to `ask_to_stop`, or "" if nobody called this method."""
+        """The reason passed to `ask_to_stop`, or "" if the method was not called."""
         return self._record.asked_to_stop
 
     @property
     def error(self) -> ErrorInfo | None:
-        """The text of the exception that the function raised."""
+        """The text of the exception raised by the trial's function."""
         return self._record.error
 
     @property
     def cause(self) -> Cause | None:
-        """The first failed attempt of the trial, or None.
+        """The trial's first failed attempt, or None.
 
         It has the attributes `role`, `index`, `attempt`, `exit_code` and `lines` (the last log
         lines).
@@ -182,14 +182,14 @@ class TrialProperties(Described[TrialRecord]):
 
     @property
     def restarts(self) -> int:
-        """The number of restarts of the trial."""
+        """The trial's number of restarts."""
         return self._record.restarts
 
     @property
     def replicas(self) -> tuple[Replica, ...]:
-        """The replicas.
+        """The trial's replicas.
 
-        Each has the phase, exit code, node, address and times of its newest attempt.
+        Each replica shows the phase, exit code, node, address and times of its newest attempt.
 
         ```python
         for replica in trial.replicas:
@@ -202,21 +202,21 @@ class TrialProperties(Described[TrialRecord]):
 
     @property
     def attempts(self) -> tuple[Replica, ...]:
-        """All attempts of all replicas, with times and exit codes."""
+        """All attempts of the trial's replicas, with times and exit codes."""
         from windlass.client.resources.trial.replicas import attempts_of
 
         return attempts_of(self._record)
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
-        """The conditions of the trial, each with the time and reason of its last change."""
+        """The trial's conditions, each with the time and reason of its last change."""
         return self._record.conditions
 
     @property
     def events(self) -> list[Event]:
-        """The events of the trial, oldest first.
+        """The trial's events, oldest first.
 
-        They are fetched once, and again after `refresh()`.
+        They are fetched on first access, and again after `refresh()`.
 
         ```python
         for event in trial.refresh().events:
@@ -230,9 +230,9 @@ class TrialProperties(Described[TrialRecord]):
 
     @property
     def priority(self) -> int:
-        """The priority of the trial in the queue. Trials with a higher priority start first.
+        """The trial's priority in the queue. Trials with a higher priority start first.
 
-        `set_priority` changes the priority.
+        To change the priority, call `set_priority`.
         """
         return self._record.spec.priority
 
@@ -243,10 +243,10 @@ class TrialProperties(Described[TrialRecord]):
 
     @property
     def config(self) -> dict[str, Any]:
-        """The roles, arguments, resources, policies and code of the trial, as JSON data.
+        """The trial's roles, arguments, resources, policies and code, as JSON data.
 
-        The names are those of `wl.Job`, so each part can be used for a new job. Only the names of
-        secrets are included, because their values are never recorded.
+        The names are the same as in `wl.Job`, so that you can reuse each part in a new job. Secrets
+        are included without their values, which are never recorded.
 
         ```python
         trial = train.submit(0.1)
@@ -261,24 +261,24 @@ class TrialProperties(Described[TrialRecord]):
 
     @property
     def code(self) -> Code:
-        """The code snapshot of the trial."""
+        """The trial's code snapshot."""
         return self._record.spec.code
 
     @property
     def provenance(self) -> Provenance:
-        """The user, machine, Python version, packages and git commit at the time of submission."""
+        """The user, machine, Python version, packages and git commit recorded at submission."""
         return self._record.provenance
 
     @property
     def template(self) -> str:
-        """The name of the template that the job used, or "" if it used none."""
+        """The name of the template that the job used, or ""."""
         return self._record.recipe.template
 
     @property
     def directory(self) -> str:
-        """The folder of the trial's files, on the server's machine."""
+        """The folder with the trial's files, on the server's machine."""
         return self._record.directory
 
     def _replace(self, record: TrialRecord) -> Self:
-        self._events = None  # the trial has new events since the last request
+        self._events = None  # there may be new events since the last request
         return super()._replace(record)

@@ -1,4 +1,4 @@
-"""Defines `wl.QueueEntry` and `wl.Task`, which describe queued trials and attempts of replicas."""
+"""Defines `wl.QueueEntry` and `wl.Task`, which describe queued trials and replicas' attempts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt of one replica of a trial, with its resources, its machine and its end.
+    """One attempt of one replica in a trial, with its resources, machine and outcome.
 
     ```python
     for task in wl.get_trial(1).list_tasks():
@@ -27,9 +27,9 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     ```
 
     `state` is `Queued`, `Pending`, `Running`, `Succeeded`, `Failed`, or `Unknown` if the machine
-    does not respond. `devices` contains the numbers of the accelerators. `memory` is in bytes, and
-    0 means no limit. `pid` is the process id while the task runs. A task in a cluster has a `pod`
-    with `namespace`, `name`, `image`, `image_id`, `python` and `platform`.
+    does not respond. `devices` contains the accelerators' numbers. `memory` is in bytes, and 0
+    means no limit. `pid` is the process id while the task is running. A task in a cluster has a
+    `pod` with `namespace`, `name`, `image`, `image_id`, `python` and `platform`.
     """
 
     trial_id: int
@@ -53,20 +53,20 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The role and index of the replica, such as `worker-1`."""
+        """The replica's role and index, such as `worker-1`."""
         return f"{self.role}-{self.index}"
 
     def __repr__(self) -> str:
-        """Return a short text with the name and the state."""
+        """Return a short text with the task's name and state."""
         code = "" if self.exit_code is None else f", exit code {self.exit_code}"
         where = f" on {self.node}" if self.node else ""
         return f"<Task {self.name} attempt {self.attempt}: {self.state}{code}{where}>"
 
 
 class QueueEntry:
-    """A `trial` that waits for capacity. `position` counts from 1, and `why` is the reason.
+    """A trial that is waiting for capacity. `position` counts from 1, and `why` is the reason.
 
-    `ahead` is the id of the trial directly ahead in the queue, or None for the first trial.
+    `ahead` is the id of the trial directly ahead in the queue, or None at the head.
 
     ```python
     for entry in wl.list_queue():
@@ -87,7 +87,7 @@ class QueueEntry:
 
 
 def list_tasks(transport: Transport, trial_id: int, limit: int | None) -> Listing[Task]:
-    """List every attempt of every replica of a trial. Pages are fetched on demand."""
+    """List every attempt of a trial's replicas, fetching pages on demand."""
     from windlass.model.queue import TaskPage
 
     records = walk(transport, request_path("trials", trial_id, "tasks"), TaskPage, {}, limit)
@@ -100,7 +100,7 @@ def _task(record: TaskRecord) -> Task:
 
 
 def list_queue(transport: Transport, limit: int | None) -> Listing[QueueEntry]:
-    """List the queued trials in the order of the queue. Pages are fetched on demand."""
+    """List the queued trials in queue order, fetching pages on demand."""
     from windlass.client.resources.trial.trial import Trial
     from windlass.model.queue import QueuePage
 

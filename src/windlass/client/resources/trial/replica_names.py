@@ -1,4 +1,4 @@
-"""Returns the names of the replicas of a trial."""
+"""Returns the names of a trial's replicas."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from windlass.model.records import Attempt, Cause, TrialRecord
 
 
 def name_of(which: Attempt | Cause) -> str:
-    """Return the name of a replica, which consists of the role and the index.
+    """Return a replica's name, which consists of its role and index.
 
     >>> name_of(Cause(role="worker", index=1, attempt=2))
     'worker-1'
@@ -18,7 +18,7 @@ def name_of(which: Attempt | Cause) -> str:
 
 
 def names_of(spec: JobSpec, attempts: Sequence[Attempt] = ()) -> list[str]:
-    """Return the names of all replicas of a job in order. Return [] if there is only one replica.
+    """Return the names of a job's replicas in order, or [] if there is only one.
 
     >>> from windlass.model.job import ProcessCall, Role
     >>> role = Role(executable=ProcessCall(argv=("true",)), name="worker", replicas=2)
@@ -28,13 +28,13 @@ def names_of(spec: JobSpec, attempts: Sequence[Attempt] = ()) -> list[str]:
     if len(spec.roles) == 1 and spec.roles[0].replicas <= 1 and len(attempts) <= 1:
         return []
     names = [f"{role.name}-{index}" for role in spec.roles for index in range(role.replicas)]
-    # Some replicas may no longer exist.
+    # Some attempts may belong to replicas that no longer exist.
     all_names = list(dict.fromkeys([*names, *map(name_of, attempts)]))
     return all_names if len(all_names) > 1 else []
 
 
 def is_generated(trial: TrialRecord) -> bool:
-    """Return whether a trial only runs a generator, a user function that adds child trials."""
+    """Return whether a trial only runs a generator (a user function that adds child trials)."""
     return isinstance(trial.spec.roles[0].executable, GeneratorCall)
 
 

@@ -1,4 +1,4 @@
-"""Defines `Replica`, a replica of a trial in the state of one attempt."""
+"""Defines `Replica`, which shows a trial's replica as of one attempt."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from windlass.model.text.times import to_datetime
 
 
 class Replica(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One replica of a trial, in the state of one attempt.
+    """One replica of a trial, as of one of its attempts.
 
-    `trial.replicas` has the newest attempt of each replica, and `trial.attempts` has all attempts.
-    The attempt number is 0 if no attempt has started yet.
+    `trial.replicas` has each replica's newest attempt, and `trial.attempts` has all attempts. The
+    attempt number is 0 if none has started yet.
 
     >>> Replica(role="worker", index=1, attempt=2, phase="Failed", exit_code=137, node="oak")
     <worker-1 attempt 2: Failed, exit code 137, on oak>
@@ -38,7 +38,7 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def name(self) -> str:
-        """The role and index of the replica, such as `worker-1`."""
+        """The replica's role and index, such as `worker-1`."""
         return f"{self.role}-{self.index}"
 
     def __repr__(self) -> str:
@@ -57,8 +57,8 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def replicas_of(trial: TrialRecord) -> tuple[Replica, ...]:
-    """Return the current replicas of a trial, in the order of roles and indexes."""
-    # Attempts are in order, so the newest attempt replaces older attempts.
+    """Return a trial's current replicas, ordered by role and index."""
+    # Attempts are in order, so the newest one replaces older ones.
     newest = {(attempt.role, attempt.index): attempt for attempt in trial.attempts}
     return tuple(
         _replica(role.name, index, newest.get((role.name, index)))
@@ -68,7 +68,7 @@ def replicas_of(trial: TrialRecord) -> tuple[Replica, ...]:
 
 
 def attempts_of(trial: TrialRecord) -> tuple[Replica, ...]:
-    """Return all attempts of all replicas of a trial."""
+    """Return all attempts of a trial's replicas."""
     return tuple(_of_attempt(attempt) for attempt in trial.attempts)
 
 

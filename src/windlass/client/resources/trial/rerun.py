@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def submit_rerun(transport: Transport, record: TrialRecord, changes: Changes) -> Trial[Any]:
     """Submit a recorded trial again with some changes.
 
-    Warnings point at the line of user code that called the public method.
+    Warnings point to the line of user code that called the public method.
     """
     from windlass.authoring.rerun.rerun import prepare_rerun
     from windlass.client.client import Client
@@ -29,5 +29,5 @@ def submit_rerun(transport: Transport, record: TrialRecord, changes: Changes) ->
             warnings.warn(note, stacklevel=3)
         return client.submit(draft)
     except WindlassError as error:
-        failure = error.with_traceback(None)  # hide the frames of Windlass from users
+        failure = error.with_traceback(None)  # hide Windlass frames from users
     raise failure

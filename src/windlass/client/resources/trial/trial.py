@@ -1,7 +1,7 @@
 """Defines `wl.Trial`, one recorded execution.
 
-Most methods only call a function in another module of this package. `properties.py` has the
-properties that only read the record.
+Most methods only delegate to another module of this package. The properties that only read the
+record are in `properties.py`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ R = TypeVar("R")
 class Trial(TrialProperties, Generic[R]):
     """One recorded execution, with its parameters, state, log and return value.
 
-    The object holds the record as of the last request. `refresh()` fetches the current record.
+    The object holds the record as last fetched. Call `refresh()` to fetch the current record.
 
     ```python
     trial = train.submit(0.1)
@@ -57,21 +57,21 @@ class Trial(TrialProperties, Generic[R]):
     # -- waiting for the end ------------------------------------------------------------
 
     def wait(self, timeout: float | str | None = None) -> Self:
-        """Wait until the trial has ended. Raises `WaitTimeout` after `timeout`."""
+        """Wait until the trial has ended. After `timeout`, raise `WaitTimeout`."""
         self._wait(timeout)
         return self
 
     def result(self, timeout: float | str | None = None) -> R:
-        """Wait until the trial has ended. Return its value, or raise its exception."""
+        """Wait until the trial has ended, then return its value or raise its exception."""
         end = self._wait(timeout)
         value: R = self.outcome(end).get()
         return value
 
     def outcome(self, end: StreamEnd | None = None) -> Outcome:
-        """Return the outcome of a finished trial, which is a value or an error.
+        """Return a finished trial's outcome, which is a value or an error.
 
-        `end` is the last event of the stream of the trial. This event often contains all data,
-        which saves requests.
+        `end` is the last event in the trial's stream. It often contains all data, which saves
+        requests.
         """
         return outcome_of(
             self._record,
@@ -97,18 +97,18 @@ class Trial(TrialProperties, Generic[R]):
         since: Moment | None = None,
         until: Moment | None = None,
     ) -> LogLines:
-        """Return an iterator over the lines of the log, oldest first, for `for` or `async for`.
+        """Return an iterator over the log's lines, oldest first, for `for` or `async for`.
 
         With `follow`, the iterator waits for new lines until the trial ends. `tail=10` starts with
-        the last 10 lines, and `head=10` ends after the first 10 lines. `search` selects lines that
-        contain a text, or with `regex=True` lines that match a regular expression. `stream` is
+        the last 10 lines, and `head=10` stops after the first 10 lines. `search` selects lines that
+        contain the given text or, with `regex=True`, match it as a regular expression. `stream` is
         `"stdout"` or `"stderr"`. `since` and `until` limit the time of the lines: a datetime,
         seconds since the epoch, or `"10m"` for ten minutes ago.
 
-        The lines of several replicas are sorted by time. `role`, `index` and `attempt` select some
-        replicas. The log of a generator's trial consists of the logs of its child trials, one after
-        the other, or with `follow` in the order of arrival. `role` and `replica_index` of such a
-        line are the name and id of the child trial.
+        Lines from several replicas are sorted by time. Use `role`, `index` and `attempt` to select
+        replicas. The log of a generator's trial consists of its child trials' logs, one after
+        another, or in order of arrival with `follow`. The `role` and `replica_index` of such a line
+        are the child trial's name and id.
 
         ```python
         for line in trial.logs(role="worker", index=0, since="10m"):
@@ -137,15 +137,16 @@ class Trial(TrialProperties, Generic[R]):
         follow: bool = False,
         timeout: float | str | None = None,
     ) -> Metrics:
-        """Return the points that the trial has reported, for one metric, several metrics or all.
+        """Return the points that the trial has reported, for one, several or all metrics.
 
         The points are grouped by replica and attempt, in the order of reporting. After a restart,
-        the same step may appear again with another `attempt`. If a finished trial has no metric
+        the same step may appear again with a different `attempt`. If a finished trial has no metric
         with the name, iterating raises `wl.NotFound`, which is also a `KeyError` and lists the
-        metrics of the trial.
+        trial's metrics.
 
-        `max_points` limits the number of points. Spikes stay visible. With `follow=True`, iterating
-        yields points as they are reported, until the trial ends. `async for` works as well.
+        `max_points` limits the number of points, but keeps spikes visible. With `follow=True`,
+        iterating also yields new points as they are reported, until the trial ends. `async for`
+        works as well.
 
         ```python
         for point in trial.metrics("loss"):
@@ -163,11 +164,11 @@ class Trial(TrialProperties, Generic[R]):
     def list_checkpoints(
         self, sort_by: str = "number", limit: int | None = None
     ) -> Listing[Checkpoint]:
-        """List the checkpoints of the trial, oldest first.
+        """List the trial's checkpoints, oldest first.
 
-        `sort_by` is `number`, `step`, `created`, `size` or the name of a metric. A metric has its
-        value at the step of the checkpoint, or the last earlier value. Checkpoints without a value
-        come last. A leading `-` sorts in descending order. Pages are fetched on demand.
+        `sort_by` is `number`, `step`, `created`, `size` or a metric name. To sort by a metric, its
+        value at the checkpoint's step is used, or else its last earlier value. Checkpoints without
+        a value come last. A leading `-` sorts in descending order. Pages are fetched on demand.
 
         ```python
         best = next(wl.get_trial(3).list_checkpoints(sort_by="loss"), None)
@@ -180,11 +181,11 @@ class Trial(TrialProperties, Generic[R]):
     def list_artifacts(
         self, pattern: str | None = None, *, role: str | None = None, index: int | None = None
     ) -> Listing[OutputFile]:
-        """List the files that the trial wrote to `wl.output_dir()`, also while the trial runs.
+        """List the files that the trial has written to `wl.output_dir()`, even while it runs.
 
         Each file has `name` (its path in the folder), `size`, `modified`, and the `role` and
         `index` of the replica that wrote it. In `pattern`, a `*` matches any characters, including
-        `/`. The list omits pipes, sockets, devices, and links that lead out of the folder.
+        `/`. Pipes, sockets, devices and links that lead out of the folder are left out.
 
         ```python
         for artifact in wl.get_trial(3).list_artifacts("*.png"):
@@ -206,12 +207,12 @@ class Trial(TrialProperties, Generic[R]):
         index: int | None = None,
         overwrite: bool = False,
     ) -> Path:
-        """Download the files that the trial wrote to `wl.output_dir()`, and return the folder.
+        """Download the files that the trial wrote to `wl.output_dir()`. Return the target folder.
 
         The target folder is created if needed. If the trial has several replicas, each replica gets
         its own sub-folder, such as `worker-0`. Existing files are not downloaded again, so you can
-        repeat an interrupted download. A different file with the same name raises `wl.Conflict`,
-        unless `overwrite` is true.
+        repeat an interrupted download to continue it. A different file with the same name raises
+        `wl.Conflict`, unless `overwrite` is true.
 
         ```python
         wl.get_trial(3).download_artifacts("results", "*.pt")
@@ -227,7 +228,7 @@ class Trial(TrialProperties, Generic[R]):
     def download_tensorboard(self, folder: str | os.PathLike[str]) -> Path:
         """Download the files that the trial wrote to `wl.tensorboard_dir()`.
 
-        Call the method again to update the files. If the trial has several replicas, each replica
+        Call this method again to update the files. If the trial has several replicas, each replica
         gets its own sub-folder, which TensorBoard shows as a run.
 
         ```python
@@ -240,11 +241,11 @@ class Trial(TrialProperties, Generic[R]):
         return download_below(self._transport, self._record, folder, TENSORBOARD)
 
     def download_code(self, folder: str | os.PathLike[str]) -> Path:
-        """Write the code snapshot of the trial to a folder, and return its path.
+        """Write the trial's code snapshot to a folder and return the folder's path.
 
         The folder is created if needed. If the roles have different code, each role gets its own
-        sub-folder. If the folder already has other files, the method raises an error. If it already
-        has the same files, they stay unchanged.
+        sub-folder. If the folder already contains other files, an error is raised. If it already
+        contains the same files, they stay unchanged.
 
         ```python
         wl.get_trial(3).download_code("code-of-3")
@@ -255,7 +256,7 @@ class Trial(TrialProperties, Generic[R]):
         return download_trial(self._transport, self._record, folder)
 
     def list_tasks(self, *, limit: int | None = None) -> Listing[Task]:
-        """List every attempt of every replica, with its resources, machine and outcome.
+        """List every attempt of the trial's replicas, with its resources, machine and outcome.
 
         ```python
         for task in trial.list_tasks():
@@ -269,22 +270,21 @@ class Trial(TrialProperties, Generic[R]):
     # -- control ------------------------------------------------------------------------
 
     def stop(self, *, grace: float | str = 10.0, reason: str = "", force: bool = False) -> Self:
-        """Stop the trial. Its processes get SIGTERM, and after `grace` SIGKILL.
+        """Stop the trial. Its processes receive SIGTERM and, after `grace`, SIGKILL.
 
-        If the trial runs in pods and the cluster does not answer, the trial stays STOPPING until
-        the cluster answers. With `force`, the trial ends at once. Its message then states that pods
-        may still run, and how to delete these pods. Windlass deletes the pods once the cluster
-        answers.
+        If the trial runs in pods and the cluster does not respond, the trial stays STOPPING until
+        it responds. With `force`, the trial ends immediately. Its message then states that pods may
+        still be running, and how to delete them. Windlass deletes them once the cluster responds.
         """
         return self._post(
             "stop", StopTrial(grace=parse_timeout(grace) or 0.0, reason=reason, force=force)
         )
 
     def ask_to_stop(self, reason: str = "asked to stop") -> Self:
-        """Request that the program of the trial ends by itself.
+        """Ask the trial's program to end by itself.
 
         From now on, `wl.should_stop()` returns True in the program. A program that never calls this
-        function continues. The request stays in effect if the trial starts or restarts later. A
+        function continues. The request remains in effect if the trial starts or restarts later. A
         finished trial does not change.
 
         ```python
@@ -294,7 +294,7 @@ class Trial(TrialProperties, Generic[R]):
         return self._post("ask-to-stop", AskToStop(reason=reason))
 
     def suspend(self) -> Self:
-        """Suspend the trial. Its processes stop, and `resume()` starts them again.
+        """Suspend the trial by stopping its processes. `resume()` starts them again.
 
         ```python
         trial.suspend()  # free its resources for something urgent
@@ -305,16 +305,16 @@ class Trial(TrialProperties, Generic[R]):
         return self._post("suspend")
 
     def resume(self) -> Self:
-        """Start a suspended trial again as soon as there is capacity.
+        """Restart a suspended trial as soon as there is capacity.
 
-        The numbers of the attempts continue to increase.
+        Attempt numbers keep increasing.
         """
         return self._post("resume")
 
     def scale(self, replicas: Mapping[str, int] | int | None = None, /, **by_role: int) -> Self:
-        """Change the number of replicas of a running trial. Other roles do not change.
+        """Change a running trial's number of replicas. Roles that are not named stay unchanged.
 
-        New replicas start when there is capacity. Replicas with the highest index end first.
+        New replicas start when there is capacity. Surplus replicas end from the highest index down.
 
         ```python
         trial.scale(worker=4)
@@ -327,11 +327,11 @@ class Trial(TrialProperties, Generic[R]):
         return self._post("scale", scale_request(self._record, replicas, by_role))
 
     def set_priority(self, priority: int) -> Self:
-        """Change the priority of the trial. Trials with a higher priority start first.
+        """Change the trial's priority. Trials with a higher priority start first.
 
-        A queued trial moves at once. Trials with the same priority start in the order of
-        submission. The priority of a running trial takes effect when the trial is queued again,
-        because it is resumed or because it needs capacity for additional replicas.
+        A queued trial moves immediately. Trials with the same priority start in the order of
+        submission. For a running trial, the new priority takes effect when the trial is queued
+        again, either because it is resumed or because it needs capacity for more replicas.
 
         ```python
         trial.set_priority(10)
@@ -342,10 +342,10 @@ class Trial(TrialProperties, Generic[R]):
         return self._post("priority", priority_request(priority))
 
     def move_ahead_of(self, other: Trial[Any] | int) -> Self:
-        """Move the trial directly ahead of another trial in the queue, with the same priority.
+        """Move the trial directly ahead of `other` in the queue, with the same priority.
 
-        Both trials must be queued. If several trials are moved ahead of the same trial, the trial
-        that was moved last is directly ahead of it. All other trials keep their order.
+        Both trials must be queued. If several trials are moved ahead of the same trial, the one
+        moved last is directly ahead of it. All other trials keep their order.
 
         ```python
         first = next(wl.list_queue(), None)
@@ -360,8 +360,8 @@ class Trial(TrialProperties, Generic[R]):
     def delete(self) -> None:
         """Delete a finished trial with its logs, metrics, checkpoints and files.
 
-        If the trial ran a generator, its child trials are deleted, too. Files that other trials use
-        stay. `wl.gc()` frees the disk space of all other files.
+        If the trial ran a generator, its child trials are deleted, too. Files shared with other
+        trials stay. To free the disk space of the rest, call `wl.gc()`.
 
         ```python
         for trial in wl.list_trials(state="FAILED"):
@@ -384,7 +384,7 @@ class Trial(TrialProperties, Generic[R]):
         environment: str | None = None,
         secrets: Mapping[str, str] | Sequence[str] | None = None,
     ) -> Trial[Any]:
-        """Start a new trial that repeats this trial, with or without changes.
+        """Start a new trial that repeats this trial, optionally with changes.
 
         ```python
         trial = train.submit(0.1)
@@ -393,27 +393,27 @@ class Trial(TrialProperties, Generic[R]):
         print(other.origin.id, other.params)
         ```
 
-        The call returns at once. The code and the job come from the record, so the files in the
-        working directory do not matter. If the installed packages differ from the recorded
-        packages, a warning lists the differences.
+        The call returns without waiting. The code and the job come from the record, so the files in
+        the working directory do not matter. If the installed packages differ from the recorded
+        ones, a warning lists the differences.
 
         Args:
-            args: changes of the arguments. A mapping changes arguments by name, and a list replaces
+            args: changes to the arguments. A mapping changes arguments by name, and a list replaces
                 a list. For a trial with several roles, pass a mapping from roles to changes, such
                 as `{"learner": {"lr": 0.1}}`.
-            env: changes of the environment variables. For several roles, pass a mapping from roles
+            env: changes to the environment variables. For several roles, pass a mapping from roles
                 to changes.
-            executor: changes of the resources. For example, `wl.Local(cpus=2)` changes the CPUs and
+            executor: changes to the resources. For example, `wl.Local(cpus=2)` changes the CPUs and
                 keeps the memory and the accelerators. For several roles, pass a mapping from roles
                 to executors.
-            name: the name of the new trial. The default is the same name.
-            experiment: the experiment of the new trial, or its name. The default is the same
-                experiment.
-            labels: the labels of the new trial. The default is no labels.
-            environment: `"recorded"` installs the packages that were recorded at submission. By
+            name: the new trial's name (default: the same name).
+            experiment: the new trial's experiment, or the experiment's name (default: the same
+                experiment).
+            labels: the new trial's labels (default: none).
+            environment: `"recorded"` reinstalls the packages that were recorded at submission. By
                 default, the new trial uses the packages that are installed now.
-            secrets: the values of the secrets. Windlass does not record secret values, so the
-                default is the values in the environment of this process.
+            secrets: the values of the secrets, which Windlass does not record. By default, they
+                come from this process's environment.
         """
         from windlass.authoring.rerun.rerun import Changes
         from windlass.client.resources.trial.rerun import submit_rerun
@@ -436,9 +436,9 @@ class Trial(TrialProperties, Generic[R]):
     ) -> Trial[Any]:
         """Start a new trial that continues this finished trial from a checkpoint.
 
-        The call returns at once. The new trial runs the same code. In the new trial,
-        `wl.latest_checkpoint()` returns the checkpoint until the trial has saved its own. The other
-        arguments are those of `rerun`.
+        The call returns without waiting. The new trial runs the same code. There,
+        `wl.latest_checkpoint()` returns this trial's checkpoint until the new trial has saved its
+        own. All other arguments are the same as in `rerun`.
 
         ```python
         trial = train.submit(0.1).wait()
@@ -447,9 +447,8 @@ class Trial(TrialProperties, Generic[R]):
         ```
 
         Args:
-            args: changes of the arguments.
-            checkpoint: the checkpoint to continue from, or its id. The default is the newest
-                checkpoint.
+            args: changes to the arguments.
+            checkpoint: the checkpoint to continue from, or its id (default: the newest one).
         """
         from windlass.authoring.rerun.rerun import Changes
         from windlass.client.resources.trial import continue_from
@@ -477,9 +476,9 @@ class Trial(TrialProperties, Generic[R]):
         environment: str | None = None,
         secrets: Mapping[str, str] | Sequence[str] | None = None,
     ) -> Trial[Any]:
-        """Start a new trial from a checkpoint of this trial, even if this trial still runs.
+        """Start a new trial from a checkpoint of this trial, even if this trial is still running.
 
-        The other arguments are those of `rerun`.
+        All other arguments are the same as in `rerun`.
 
         ```python
         trial = train.submit(0.1).wait()
@@ -488,9 +487,8 @@ class Trial(TrialProperties, Generic[R]):
         ```
 
         Args:
-            args: changes of the arguments.
-            checkpoint: the checkpoint to start from, or its id. The default is the newest
-                checkpoint.
+            args: changes to the arguments.
+            checkpoint: the checkpoint to start from, or its id (default: the newest one).
         """
         from windlass.authoring.rerun.rerun import Changes
         from windlass.client.resources.trial import continue_from
@@ -517,8 +515,8 @@ class Trial(TrialProperties, Generic[R]):
     ) -> Trial[Any]:
         """Start a child trial of this trial. Only a generator can call this method.
 
-        The arguments are those of `Experiment.add`. The child trial also has the parameters of this
-        trial. This trial succeeds when all child trials have succeeded.
+        The arguments are the same as in `Experiment.add`. The child trial also gets this trial's
+        parameters. This trial succeeds once all child trials have succeeded.
 
         ```python
         def train_and_test(trial, lr):
@@ -537,11 +535,11 @@ class Trial(TrialProperties, Generic[R]):
         try:
             return self._add(what, wish)
         except WindlassError as error:
-            failure = error.with_traceback(None)  # hide the frames of Windlass from users
+            failure = error.with_traceback(None)  # hide Windlass frames from users
         raise failure
 
     def diff(self, other: Trial[Any] | int) -> Diff:
-        """Return the differences in code, arguments, environment and outcome from another trial.
+        """Return this trial's differences from `other` in code, arguments, environment and outcome.
 
         ```python
         diff = wl.get_trial(3).diff(7)
@@ -555,7 +553,7 @@ class Trial(TrialProperties, Generic[R]):
 
     @property
     def children(self) -> list[Trial[Any]]:
-        """The child trials that the generator of this trial added, oldest first.
+        """The child trials that this trial's generator added, oldest first.
 
         Each access fetches the trials.
 
@@ -600,7 +598,7 @@ class Trial(TrialProperties, Generic[R]):
 
     @property
     def begins_with(self) -> Checkpoint | None:
-        """The checkpoint of another trial that this trial started from, or None.
+        """The checkpoint, saved by another trial, that this trial started from, or None.
 
         ```python
         longer = train.submit(0.1).wait().continue_()
@@ -624,7 +622,7 @@ class Trial(TrialProperties, Generic[R]):
         return self._result_async().__await__()
 
     async def _result_async(self) -> R:
-        """Wait for the end of the trial in a thread. The thread ends if the task is cancelled."""
+        """Wait for the trial's end in a thread, which ends if the task is cancelled."""
         from windlass.client.connection.async_wait import in_thread
 
         end = None
@@ -639,7 +637,7 @@ class Trial(TrialProperties, Generic[R]):
     def _wait(self, timeout: float | str | None) -> StreamEnd | None:
         """Wait until the trial has ended.
 
-        Returns the last event of its stream, or None if this call did not receive the event.
+        Return the last event in its stream, or None if this call did not receive that event.
         """
         if self.is_finished:
             return None
@@ -651,7 +649,7 @@ class Trial(TrialProperties, Generic[R]):
             with showing_wait() as show:
                 return self._follow_to_end(following, show)
         except WaitTimeout:
-            if self.refresh().is_finished:  # the trial ended before the stream could report the end
+            if self.refresh().is_finished:  # the trial ended before the stream could report it
                 return None
             raise
 

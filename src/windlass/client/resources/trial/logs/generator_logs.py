@@ -1,4 +1,4 @@
-"""Merges the logs of the trials that a generator added. Each line has the name of its trial.
+"""Merges the logs of a generator's child trials, with the trial's name on each line.
 
 A generator is a user function that adds child trials to its own trial.
 """
@@ -23,7 +23,7 @@ from windlass.model.records import ExperimentRecord, TrialRecord
 
 
 class NamedLines(NamedTuple):
-    """Log parts of one trial, and the names of all trials known so far."""
+    """Log parts from one trial, and the names of all trials known so far."""
 
     parts: Sequence[LogPart]
     names: Sequence[str]
@@ -32,9 +32,9 @@ class NamedLines(NamedTuple):
 def read(
     transport: Transport, parent_id: int, query: dict[str, Any], *, tail: int | None = None
 ) -> Iterator[NamedLines]:
-    """Yield the log parts that exist now, trial by trial.
+    """Yield the existing log parts, trial by trial.
 
-    With `tail`, yield only the last lines of all trials together.
+    With `tail`, yield only the last lines of all trials combined.
     """
     children = descendants(transport, parent_id)
     names = [name_of(child) for child in children]
@@ -53,7 +53,7 @@ def read(
 def follow(
     transport: Transport, parent_id: int, experiment_id: int, query: dict[str, Any]
 ) -> Iterator[NamedLines]:
-    """Yield the log parts of all descendants of a trial as they arrive, until all have ended."""
+    """Yield log parts from all of a trial's descendants as they arrive, until all have ended."""
     following = _Family(transport, parent_id, experiment_id, query)
     try:
         for parts in following.parts():
@@ -63,7 +63,7 @@ def follow(
 
 
 def descendants(transport: Transport, parent_id: int) -> list[TrialRecord]:
-    """Return the child trials of a trial, and their children, recursively."""
+    """Return a trial's child trials and, recursively, their children."""
     records = []
     for child in list_trials(transport, parent_id=parent_id):
         records.append(child.record)
@@ -72,7 +72,7 @@ def descendants(transport: Transport, parent_id: int) -> list[TrialRecord]:
 
 
 def name_of(trial: TrialRecord) -> str:
-    """Return the name of a trial with its id, because several trials may have the same name."""
+    """Return a trial's name with its id, because several trials may share a name."""
     return f"{trial.name}-{trial.id}"
 
 
@@ -80,7 +80,7 @@ _News = ExperimentRecord | TrialRecord | list[LogPart] | int | BaseException
 
 
 class _Family:
-    """Follows the logs of all descendants of a trial, each in its own thread."""
+    """Follows the logs of all of a trial's descendants, each in its own thread."""
 
     def __init__(
         self, transport: Transport, parent_id: int, experiment_id: int, query: dict[str, Any]
@@ -92,7 +92,7 @@ class _Family:
         self._news: queue.SimpleQueue[_News] = queue.SimpleQueue()
         self._watching = ExperimentEvents(transport, experiment_id)
         self._reading: dict[int, TrialEvents] = {}
-        self._left: set[int] = set()  # trials that still run, or whose log is still read
+        self._left: set[int] = set()  # trials that are running, or whose log is still being read
         self._is_over = False
         self.names: list[str] = []
 
@@ -119,13 +119,13 @@ class _Family:
             reader.cut()
 
     def _is_new(self, trial: TrialRecord) -> bool:
-        """Return whether a trial is a descendant whose log is not followed yet."""
+        """Return whether a trial is a descendant whose log is not being followed yet."""
         if trial.id == self._top:
             self._is_over = trial.state.is_final
         return trial.parent_id in self._family and trial.id not in self._family
 
     def _begin(self, trial: TrialRecord) -> Iterator[list[LogPart]]:
-        """Start following the log of a trial. If the trial has ended, yield its log at once."""
+        """Start following a trial's log. If the trial has ended, yield its log right away."""
         self._family.add(trial.id)
         self.names.append(name_of(trial))
         if trial.state.is_final:
@@ -139,7 +139,7 @@ class _Family:
     def _conclude(self) -> None:
         """Mark the generator's trial as done if it has ended.
 
-        All earlier events are handled by then.
+        By then, all earlier events have been handled.
         """
         if self._is_over:
             self._left.discard(self._top)
@@ -175,9 +175,9 @@ def _pages(
 
 
 def _renamed(part: LogPart, trial: TrialRecord) -> LogPart:
-    """Return a log part with the name of its trial instead of the role.
+    """Return a log part with the trial's name in place of the role.
 
-    If the trial has several replicas, the name of the role follows the name of the trial.
+    If the trial has several replicas, the role's name follows the trial's name.
     """
     if has_several(trial):
         return msgspec.structs.replace(part, role=f"{name_of(trial)}-{part.role}")
@@ -192,9 +192,9 @@ def pieces(
     tail: int | None = None,
     follows: bool = False,
 ) -> Iterator[NamedLines]:
-    """Yield the log parts of all trials that a generator added.
+    """Yield log parts of all trials that a generator added.
 
-    Each line shows its trial instead of its role. The filters by role, index and attempt therefore
+    Because each line shows its trial in place of its role, the filters by role, index and attempt
     do not apply.
     """
     query = {**query, "role": None, "index": None, "attempt": None}
@@ -212,9 +212,9 @@ def log_parts(
     tail: int | None = None,
     follow: bool = False,
 ) -> Iterator[Sequence[LogPart]]:
-    """Yield the log parts of all trials that a generator added, without the names of the trials.
+    """Yield log parts of all trials that a generator added, without the trials' names.
 
-    With `head`, stop after this number of lines.
+    With `head`, stop after that many lines.
     """
     pages = (piece.parts for piece in pieces(transport, parent, query, tail=tail, follows=follow))
     return pages if head is None else first_lines(pages, head)

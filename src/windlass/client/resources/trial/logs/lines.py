@@ -1,4 +1,4 @@
-"""Log lines and iterators over log lines, as users see them."""
+"""Log lines and iterators over them, as users see them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class LogLine(str):
-    """A line of a log, as a string with attributes for the time, the stream and the trial.
+    """A log line: a string with attributes for its time, stream and trial.
 
-    `trial_id` and `trial_name` name the trial. `role`, `replica_index` and `attempt` name the
-    process of the trial that wrote the line.
+    `trial_id` and `trial_name` identify the trial. `role`, `replica_index` and `attempt` identify
+    the process in the trial that wrote the line.
 
     >>> line = LogLine.of(LogPart(time=1.5, stream="stderr", text="careful"))
     >>> line, line.stream
@@ -32,7 +32,7 @@ class LogLine(str):
 
     @classmethod
     def of(cls, part: LogPart, trial_id: int = 0, trial_name: str = "") -> LogLine:
-        """Return a log part as a whole line."""
+        """Convert a log part to a whole line."""
         line = cls(part.text)
         line.time, line.stream = part.time, part.stream
         line.role, line.replica_index, line.attempt = part.role, part.index, part.attempt
@@ -41,7 +41,7 @@ class LogLine(str):
 
 
 class LogLines(Iterator[LogLine]):
-    """An iterator over log lines for `for` and `async for`. It requests one page at a time.
+    """An iterator over log lines for `for` and `async for`. It fetches one page at a time.
 
     ```python
     trial = wl.get_trial(1)
@@ -76,7 +76,7 @@ class LogLines(Iterator[LogLine]):
         return "<an iterator of log lines; list(...) collects all lines>"
 
     def count(self) -> int:
-        """Count the lines. For a search, the server counts the lines without sending them."""
+        """Count the lines. For a search, the server counts them without sending them."""
         return sum(1 for _ in self) if self._count is None else self._count()
 
     def __aiter__(self) -> LogLines:
@@ -92,7 +92,7 @@ class LogLines(Iterator[LogLine]):
     async def _page(self) -> list[LogLine] | None:
         """Fetch the next page in a thread.
 
-        If the caller is cancelled, its next call gets the same page.
+        If the caller is cancelled, its next call gets this page.
         """
         import asyncio
 
@@ -108,7 +108,7 @@ class LogLines(Iterator[LogLine]):
 
 
 def _in_thread(run: Callable[[], list[LogLine] | None]) -> Future[list[LogLine] | None]:
-    """Run a function in a daemon thread, so that Python does not wait for the thread at exit."""
+    """Run a function in a daemon thread, so that Python does not wait for it at exit."""
     import threading
     from concurrent.futures import Future
 
@@ -125,7 +125,7 @@ def _in_thread(run: Callable[[], list[LogLine] | None]) -> Future[list[LogLine] 
 
 
 class LineJoiner:
-    """Joins log parts to whole lines. A part without a line end is held until the next part.
+    """Joins log parts into whole lines. A part without a line end is held until the next part.
 
     >>> joiner = LineJoiner()
     >>> beginning = LogPart(time=1, stream="stdout", text="10%", end=False)
@@ -138,7 +138,7 @@ class LineJoiner:
         self._open: dict[tuple[str, int, int, str], list[LogPart]] = {}
 
     def feed(self, parts: Iterable[LogPart]) -> Iterator[LogLine]:
-        """Add log parts, and yield the lines that are now complete."""
+        """Add log parts and yield the lines that they complete."""
         for part in parts:
             key = (part.role, part.index, part.attempt, part.stream)
             if not part.end:

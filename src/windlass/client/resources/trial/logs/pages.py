@@ -1,4 +1,4 @@
-"""Checks the filters of a log and requests the log from the server, one page at a time."""
+"""Checks log filters and requests logs from the server, one page at a time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from windlass.model.records import TrialRecord
 if TYPE_CHECKING:
     from windlass.client.connection.transport import Transport
 
-_HITS = 1000  # the most matching lines per page
+_HITS = 1000  # the maximum number of matching lines per page
 
 
 def filters(
@@ -31,7 +31,7 @@ def filters(
     since: Moment | None = None,
     until: Moment | None = None,
 ) -> dict[str, Any]:
-    """Check the filters of a log, and return them as query parameters."""
+    """Check log filters and return them as query parameters."""
     if not isinstance(regex, bool):
         raise InvalidArgument(
             f"regex={shown(regex)}: write True or False.",
@@ -54,7 +54,7 @@ def filters(
 
 
 def check_ends(head: int | None, tail: int | None) -> None:
-    """Raise an error for an invalid number of lines, or for `head` together with `tail`."""
+    """Raise an error for an invalid number of lines, or if both `head` and `tail` are set."""
     for name, value in (("head", head), ("tail", tail)):
         is_number = isinstance(value, int) and not isinstance(value, bool) and value >= 0
         if value is not None and not is_number:
@@ -76,10 +76,10 @@ def pages(
     follow: bool = False,
     on_change: Callable[[TrialRecord], None] | None = None,
 ) -> Iterator[Sequence[LogPart]]:
-    """Yield the log of a trial in parts. A part is a line or a piece of an unfinished line.
+    """Yield a trial's log in parts. A part is a line or a piece of an unfinished line.
 
-    With `follow`, the iterator waits for new parts, and calls `on_change` with the record of the
-    trial whenever it changes.
+    With `follow`, the iterator waits for new parts and calls `on_change` with the trial's record
+    whenever the trial changes.
     """
     parameters = {**query, "tail": tail}
     if follow:
@@ -113,7 +113,7 @@ def _read(
 
 
 def first_lines(pages: Iterator[Sequence[LogPart]], count: int) -> Iterator[Sequence[LogPart]]:
-    """Yield pages until they contain `count` lines. No further pages are requested."""
+    """Yield pages until they contain `count` lines, without requesting more pages."""
     left = count
     while left > 0 and (parts := next(pages, None)) is not None:
         ends = [number for number, part in enumerate(parts, 1) if part.end]
@@ -122,7 +122,7 @@ def first_lines(pages: Iterator[Sequence[LogPart]], count: int) -> Iterator[Sequ
 
 
 def lines(pages: Iterator[Sequence[LogPart]], trial: TrialRecord) -> Iterator[list[LogLine]]:
-    """Join the log parts of all pages to whole lines."""
+    """Join the log parts on all pages into whole lines."""
     joiner = LineJoiner(trial.id, trial.name)
     for parts in pages:
         yield list(joiner.feed(parts))
@@ -132,7 +132,7 @@ def lines(pages: Iterator[Sequence[LogPart]], trial: TrialRecord) -> Iterator[li
 def hits(
     transport: Transport, query: dict[str, Any], limit: int | None = None
 ) -> Iterator[list[LogLine]]:
-    """Yield the lines of many trials that match a search, one page at a time."""
+    """Yield the lines from many trials that match a search, one page at a time."""
     left, cursor = limit, None
     while left is None or left > 0:
         size = _HITS if left is None else min(left, _HITS)
@@ -147,7 +147,7 @@ def hits(
 
 
 def count(transport: Transport, query: dict[str, Any]) -> int:
-    """Count the lines of many trials that match a search, without fetching the lines."""
+    """Count the lines from many trials that match a search, without fetching them."""
     total, cursor = 0, None
     while True:
         parameters = {**query, "cursor": cursor, "count": "true"}

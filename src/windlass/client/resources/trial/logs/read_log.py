@@ -30,7 +30,7 @@ def read_log(
 ) -> LogLines:
     """Return the lines of a trial's log that match a query.
 
-    If the trial only adds child trials, its log consists of the logs of the child trials.
+    If the trial only adds child trials, its log consists of the child trials' logs.
     """
     log_pages.check_ends(head, tail)
     if is_generated(record):
@@ -52,7 +52,7 @@ def search_logs(
     trials: Iterable[Trial[Any] | int] | None,
     limit: int | None,
 ) -> LogLines:
-    """Return the lines that match a search in the listed trials, or in all trials of a query."""
+    """Return the lines that match a search, in the listed trials or in all trials of the query."""
     check_limit(limit)
     if trials is not None:
         ids = trial_ids(trials)
