@@ -32,7 +32,7 @@ RUNNING: tuple[PermissionRule, ...] = (
     PermissionRule(
         resource="pods",
         verbs=("create", "delete", "get", "list", "watch"),
-        why="a replica of a trial is a pod",
+        why="each replica of a trial runs in a pod",
     ),
     # A WebSocket starts with a GET request, so older API servers check the verb "get".
     PermissionRule(
@@ -43,17 +43,18 @@ RUNNING: tuple[PermissionRule, ...] = (
     PermissionRule(
         resource="services",
         verbs=("create", "get"),
-        why="addresses by which replicas find each other; deleted with the Secret that owns them",
+        why="addresses at which replicas reach each other; deleted together with the Secret that "
+        "owns them",
     ),
     PermissionRule(
         resource="secrets",
         verbs=("create", "delete", "get"),
-        why="one for each trial: the start data of its pods, and the owner of all its objects",
+        why="one per trial, which contains its pods' start data and owns all its objects",
     ),
     PermissionRule(
         resource="events",
         verbs=("list",),
-        why="why a pod does not start",
+        why="the reason why a pod is not starting",
     ),
 )
 """Permissions required to run trials in a namespace."""
