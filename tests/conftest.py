@@ -21,6 +21,9 @@ __all__ = ["BIN", "PATIENCE", "Project", "eventually", "stop_server", "stop_tria
 # their results would depend on the load of the machine. Tests of sampling turn sampling on.
 os.environ.setdefault("WINDLASS_SYSTEM_METRICS", "0")
 
+# The output of a program must not depend on the load of the machine. Tests of reports turn them on.
+os.environ.setdefault("WINDLASS_REPORT_WAITS", "never")
+
 # The files of tests are in memory, where a reserve of disk space for each home would be too much.
 os.environ.setdefault("WINDLASS_SPACE_RESERVE", "0")
 

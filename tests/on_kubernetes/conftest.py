@@ -1,5 +1,7 @@
 """Fixtures of the tests on Kubernetes."""
 
+import os
+
 import pytest
 
 import warm_interpreter
@@ -30,6 +32,8 @@ __all__ = [
     "windlass_image",
 ]  # fmt: skip
 
+# These tests check the reports of pods that wait.
+os.environ["WINDLASS_REPORT_WAITS"] = "2"
 
 # Most commands of these tests import the client of the cluster, which takes as long as the rest.
 warm_interpreter.also_import(

@@ -51,7 +51,7 @@ def holding(path: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def shorten_waits(patched: pytest.MonkeyPatch) -> None:
-    patched.setattr(start_waits, "NOTICE", 0.2)
+    patched.setenv("WINDLASS_REPORT_WAITS", "0.2")
     patched.setattr(start_waits, "PATIENCE", 0.6)
 
 
@@ -86,7 +86,7 @@ def test_a_client_that_waits_for_the_lock_of_the_start_names_its_holder_and_give
 def test_a_lock_that_is_released_in_time_is_taken(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(start_waits, "NOTICE", 0.2)
+    monkeypatch.setenv("WINDLASS_REPORT_WAITS", "0.2")
     lock = tmp_path / "start.lock"
     with holding(lock) as holder:
         assert holder.stdin is not None
@@ -124,7 +124,10 @@ def test_a_client_gives_up_on_a_server_that_is_never_ready(
 
 @pytest.mark.finding("A13")
 @pytest.mark.thorough
-def test_a_wait_is_reported_after_2_seconds(project: Project, fresh_home: Path) -> None:
+def test_a_wait_is_reported_after_2_seconds(
+    project: Project, fresh_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("WINDLASS_REPORT_WAITS")
     fresh_home.mkdir()
     with holding(fresh_home / "start.lock") as holder:
         client = project.start("-c", "import windlass as wl; wl.Client().server_info()")
@@ -164,15 +167,16 @@ def test_the_holder_of_a_lock_is_told_from_processes_that_wait_for_it(tmp_path: 
 
 @pytest.mark.finding("U22")
 def test_a_command_reports_that_the_server_does_not_answer(
-    project: Project, fresh_home: Path
+    project: Project, fresh_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("WINDLASS_REPORT_WAITS", "1.5")
     pid = wl.Client().server_info().pid
     os.kill(pid, signal.SIGSTOP)
     try:
         piped = project.start(BIN / "windlass", "ls")
         terminal = Terminal(project, BIN / "windlass", "run", "--", "true", columns=200)
         report = (
-            f"windlass: Waiting for the server (process {pid}), which has not answered for 2 s. "
+            f"windlass: Waiting for the server (process {pid}), which has not answered for 1.5 s. "
             "The request fails after 60 s."
         )
         assert terminal.wait_for("Waiting for the server") == report

@@ -41,6 +41,12 @@ if __name__ == "__main__":
 """
 )
 
+
+@pytest.fixture(autouse=True)
+def reports(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WINDLASS_REPORT_WAITS", "1")
+
+
 PROGRESS = "train: 2 of 5 done, 2 running, 1 failed"
 
 

@@ -10,11 +10,10 @@ import threading
 import time
 from pathlib import Path
 
-from windlass.client.connection.wait_reports import report_wait
+from windlass.client.connection.wait_reports import first_report_after, report_wait
 from windlass.model.errors import ServerError
 from windlass.worker.common.lock_holder import describe_process, find_holder
 
-NOTICE = 2.0  # seconds until the user gets a notice
 PATIENCE = 60.0  # seconds until the wait fails
 
 
@@ -36,8 +35,8 @@ def take_start_lock(path: Path) -> int:
 
 def read_start_report(reader: int, server: int, log: Path) -> bytes:
     """Read a starting server's report from a pipe until the server closes the pipe."""
-    began = time.monotonic()
-    limit, report = NOTICE, b""
+    began, notice = time.monotonic(), min(first_report_after(), PATIENCE)
+    limit, report = notice, b""
     pipe = select.poll()
     pipe.register(reader, select.POLLIN)
     while True:
@@ -45,7 +44,7 @@ def read_start_report(reader: int, server: int, log: Path) -> bytes:
             if not (piece := os.read(reader, 65536)):
                 return report
             report += piece
-        elif limit == NOTICE:
+        elif limit < PATIENCE:
             report_wait(f"Waiting for the server (process {server}) to be ready. Its log: {log}")
             limit = PATIENCE
         else:
@@ -74,12 +73,13 @@ def _wait_for_lock(fd: int, path: Path) -> None:
                 os.close(fd)
 
     threading.Thread(target=wait, name="windlass-start-lock", daemon=True).start()
+    notice = min(first_report_after(), PATIENCE)
     try:
-        if locked.wait(NOTICE):
+        if locked.wait(notice):
             return
         holder = describe_process(find_holder(path))
         report_wait(f"Waiting for {holder}, which holds {path} while it starts the server.")
-        if locked.wait(PATIENCE - NOTICE):
+        if locked.wait(PATIENCE - notice):
             return
         raise _too_long(path)
     except BaseException:

@@ -6,16 +6,39 @@ that the two do not overwrite each other.
 
 from __future__ import annotations
 
+import os
 import select
 import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-_REPORTED_AFTER = (2.0, 10.0, 30.0)  # seconds of waiting after which a report appears
+VARIABLE = "WINDLASS_REPORT_WAITS"
+_DEFAULT = 2.0  # seconds
+_LATER = (10.0, 30.0)  # seconds of waiting after which more reports appear
 
 _screens: list[Callable[[str], object]] = []  # the print functions of open views, newest last
+
+
+def first_report_after() -> float:
+    """Return the seconds of waiting after which the first report appears.
+
+    The environment variable `WINDLASS_REPORT_WAITS` sets them, or prevents reports with `never`.
+    """
+    setting = os.environ.get(VARIABLE, "")
+    try:
+        seconds = float("inf" if setting == "never" else setting or _DEFAULT)
+    except ValueError:
+        return _DEFAULT
+    return seconds if seconds >= 0 else _DEFAULT
+
+
+def _report_times() -> Iterator[float]:
+    first = first_report_after()
+    if first < float("inf"):
+        yield first
+        yield from (seconds for seconds in _LATER if seconds > first)
 
 
 def report_wait(text: str) -> None:
@@ -52,7 +75,7 @@ def await_answer(connected: socket.socket, describe: Callable[[], str], timeout:
     poll = select.poll()
     poll.register(connected, select.POLLIN)
     began = time.monotonic()
-    for seconds in _REPORTED_AFTER:
+    for seconds in _report_times():
         if seconds >= timeout or poll.poll(max(began + seconds - time.monotonic(), 0) * 1000):
             return
         report_wait(_describe_wait(describe, seconds, timeout))
@@ -78,7 +101,7 @@ class AnswerTimer:
 
     def _run(self) -> None:
         began = time.monotonic()
-        for seconds in _REPORTED_AFTER:
+        for seconds in _report_times():
             left = max(began + seconds - time.monotonic(), 0)
             if seconds >= self._timeout or self._has_ended.wait(left):
                 return

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-_FIRST = 2.0  # seconds of waiting before the first line
+from windlass.client.connection.wait_reports import first_report_after
+
 _LONGEST = 60.0  # seconds between two lines during a long wait
 
 
@@ -21,7 +22,8 @@ class SparseLines:
     def __init__(self, since: float | None = None) -> None:
         self._since = since  # when the current wait started
         self._next = 0.0  # the earliest time for the next line
-        self._pause = _FIRST
+        self._first = first_report_after()
+        self._pause = 2.0
         self._last = ""
 
     def is_due(self, text: str, now: float) -> bool:
@@ -34,7 +36,7 @@ class SparseLines:
             return False
         if self._since is None:
             self._since = now
-        if text == self._last or now < max(self._since + _FIRST, self._next):
+        if text == self._last or now < max(self._since + self._first, self._next):
             return False
         self._last = text
         self._pause = min(self._pause * 2, _LONGEST)
