@@ -200,7 +200,10 @@ def _nodes(connection: Connection) -> Iterator[Finding]:
 
 
 def _reachability(url: str, missing: Sequence[Permission]) -> Finding:
-    """Return a finding on whether pods can reach the server or, if not, the server the pods."""
+    """Return a finding about the connections between pods and the server.
+
+    Either pods can reach the server, or the server needs the permission to reach the pods.
+    """
     host = urlsplit(url).hostname or ""
     if not _is_loopback(host):
         return Finding("server", OK, f"pods can reach it at {url}, if their network allows it")

@@ -107,7 +107,10 @@ def _program_lines(file: str) -> list[str]:
 def _matching(
     statements: Iterable[ast.stmt], test: Callable[[ast.AST, str], bool]
 ) -> Iterator[ast.AST]:
-    """Yield the definitions accepted by a test, last first, or the statements with a lambda."""
+    """Yield the functions and classes that a test accepts, the last one in the code first.
+
+    For a lambda, yield the whole statement that contains it.
+    """
     for statement in reversed(list(statements)):
         for node, qualname in _definitions(statement, ""):
             if test(node, qualname):

@@ -34,7 +34,7 @@ class PackedCall(NamedTuple):
 
 
 class LargeValues:
-    """The most recent large values, so that known values need not be hashed again.
+    """Remembers the most recent large values and their digests, to avoid hashing them again.
 
     >>> values = LargeValues()
     >>> first, again = values.find(b"abc"), values.find(bytes(bytearray(b"abc")))
@@ -47,7 +47,7 @@ class LargeValues:
         self._size = 0
 
     def find(self, data: bytes) -> tuple[str, bytes]:
-        """Return a value's digest and the value's first copy."""
+        """Return a value's digest and an equal value: an earlier copy, if one is remembered."""
         for digest, value in self._recent:
             if value == data:
                 return digest, value

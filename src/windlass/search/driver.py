@@ -110,7 +110,7 @@ class Driver:
                 raise flaw
 
     def _fill(self) -> None:
-        """Start trials up to the maximum number of concurrent ones."""
+        """Start new trials until the maximum number of concurrent trials is reached."""
         policy = self._policy
         while count := min(policy.to_begin, self._concurrent - len(policy.running)):
             if count < 0:
@@ -121,7 +121,7 @@ class Driver:
             self._adding = []
 
     def _follow(self, live: Live) -> None:
-        """Wait for events and carry out the resulting orders."""
+        """Wait for events of the trials, and carry out the policy's orders to stop trials."""
         policy = self._policy
         going = policy.running
         due = policy.next_due(time.monotonic())
@@ -140,7 +140,10 @@ class Driver:
             live.say(*([(self._progress.describe_end(tried), "")] for tried in ended))
 
     def _next(self, seconds: float | None) -> ExperimentNews:
-        """Return the next event. Raise `queue.Empty` if none arrives within `seconds`."""
+        """Return the experiment's next event.
+
+        Raise `queue.Empty` if none arrives within `seconds`.
+        """
         news = self._inbox.get_nowait() if seconds == 0.0 else self._inbox.get(timeout=seconds)
         if isinstance(news, BaseException):
             raise news

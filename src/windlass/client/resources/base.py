@@ -159,7 +159,7 @@ def list_resources(
     limit: int | None = None,
     **filters: Unpack[Filters],
 ) -> Listing[ResourceT]:
-    """List the matching resources, fetching pages on demand."""
+    """List the resources that match the filters, fetching pages on demand."""
     query = {**filter_query(**filters), "sort": sort_by}
     records = walk(transport, f"/{resource_type._collection}", page, query, limit)
     return records.map(lambda record: resource_type(transport, record))

@@ -137,7 +137,7 @@ class Connection:
 
     @cached_property
     def address(self) -> str:
-        """A text that identifies the cluster even if an earlier one had the same address."""
+        """A text that identifies the cluster, even if an earlier cluster had the same address."""
         file = self.api.configuration.ssl_ca_cert if self.is_trusted else None
         try:
             authority = Path(file).read_bytes() if file else b""

@@ -134,7 +134,7 @@ _REASONS = {
 
 
 def most_specific(before: Explanation | None, now: Explanation | None) -> Explanation | None:
-    """Return the earlier explanation of a failed pull if the new one only says that it failed.
+    """Return the earlier explanation of a failed pull if the new explanation gives no cause.
 
     Between two pulls, the status of a pod does not say why the last pull failed. The cluster may
     also have dropped the event that does.

@@ -68,7 +68,7 @@ def _verbatim(message: str) -> Explanation:
 
 
 def _reasons(text: str) -> Iterator[tuple[str, int]]:
-    """Yield each reason and the number of nodes to which it applies."""
+    """Yield each reason in a scheduler message, and the number of nodes to which it applies."""
     text = text.partition(" preemption:")[0].strip().rstrip(".")
     for match in _ONE.finditer(text):
         yield match["what"].strip().rstrip("."), int(match["count"])

@@ -198,7 +198,7 @@ class JobObjectStore:
         return None if resource is None else stored_status(resource)
 
     def namesakes(self, resource: Object) -> Iterator[str]:
-        """Yield the uids of the jobs that the labels of a pod or service name."""
+        """Yield the uids of the jobs that are named in the labels of a pod or service."""
         labels = labels_of(resource)
         namespace, name = location_of(resource)[0], labels.get(JOB_NAME, "")
         for watcher in self.cache.watchers:

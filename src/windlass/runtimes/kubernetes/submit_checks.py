@@ -81,7 +81,7 @@ class SubmitChecks:
                 self._once(("pod", connection.server, namespace, named, patch), check)
 
     def placement(self, connection: Connection, role: Role) -> Placement:
-        """Return where pods that use a role's accelerator may run.
+        """Return the pod fields that place a role's pods on nodes with the requested accelerator.
 
         Raise `ResourceError` if no node has this accelerator.
         """

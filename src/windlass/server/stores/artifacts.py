@@ -53,7 +53,11 @@ class ArtifactStore:
     def page(
         self, trial_id: int, query: ArtifactQuery, after: ArtifactLocation | None, limit: int
     ) -> tuple[list[OutputFile], ArtifactLocation | None]:
-        """Return a page of files and the location after which the next page starts."""
+        """Return a page of a trial's output files that match a query.
+
+        The second element is the location after which the next page starts, or None on the last
+        page.
+        """
         items: list[OutputFile] = []
         last, looked_at = after, 0
         for location, file in self._files(trial_id, query, after):
@@ -149,7 +153,7 @@ def _walk(root: bytes, beyond: bytes) -> Iterator[tuple[bytes, os.stat_result | 
 def _inside(root: bytes, folder: bytes, beyond: list[bytes]) -> Iterator[tuple[bytes, list[bytes]]]:
     """Return the sorted entries of a folder that come after the path `beyond`.
 
-    Each entry comes with the remaining part of `beyond` that applies inside the entry.
+    The second element of each pair is the rest of `beyond`, which applies inside that entry.
     """
     first = beyond[0] if beyond else b""
     kept: list[tuple[bytes, list[bytes]]] = []

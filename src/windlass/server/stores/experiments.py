@@ -145,7 +145,7 @@ class ExperimentStore:
         cursor: str | None,
         limit: int,
     ) -> ExperimentPage:
-        """Return a page of matching experiments.
+        """Return a page of the experiments that match all filters.
 
         `called` is a name or an id, as in `find_experiments`.
         """

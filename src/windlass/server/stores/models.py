@@ -159,7 +159,7 @@ class ModelStore:
         cursor: str | None,
         limit: int,
     ) -> ModelPage:
-        """Return a page of matching models."""
+        """Return a page of the models that match all filters."""
         order = Order(sort, NAMED_SORTS)
 
         def run(connection: Connection) -> ModelPage:

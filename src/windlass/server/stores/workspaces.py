@@ -126,7 +126,7 @@ class WorkspaceStore:
         cursor: str | None,
         limit: int,
     ) -> WorkspacePage:
-        """Return a page of matching workspaces."""
+        """Return a page of the workspaces that match all filters."""
         conditions, order = Conditions(), Order(sort, NAMED_SORTS)
         conditions.equal("name", name)
         conditions.equal("archived", archived)
@@ -220,7 +220,10 @@ class WorkspaceStore:
         cursor: str | None,
         limit: int,
     ) -> ProjectPage:
-        """Return a page of matching projects. Raise NotFound if the workspace does not exist."""
+        """Return a page of the projects that match all filters.
+
+        Raise NotFound if the workspace does not exist.
+        """
         order = Order(sort, NAMED_SORTS)
 
         def run(connection: Connection) -> ProjectPage:

@@ -69,7 +69,10 @@ class AttemptDownload:
         return attempt_dir
 
     def _write_private(self, launch: dict[str, Any], private: dict[str, Any]) -> None:
-        """Store this machine's environment, which comes from its image and its cluster."""
+        """Write the attempt's private file, including this machine's environment variables.
+
+        These variables come from the container image and the cluster.
+        """
         own = {name: text for name, text in os.environ.items() if not name.startswith(_OWN)}
         content = json.dumps({**private, "environ": own}).encode()
         write_bytes(launch["private"], content)
@@ -190,7 +193,7 @@ def _facts() -> dict[str, Any]:
 
 
 def _batches(sizes: Mapping[str, int]) -> Iterator[list[str]]:
-    """Split blobs into batches whose responses fit into memory.
+    """Split digests of blobs into batches, so that each batch's content fits into memory.
 
     >>> list(_batches({"a": _TOGETHER, "b": 1, "c": 1}))
     [['a'], ['b', 'c']]

@@ -72,7 +72,10 @@ class Channel:
     """Sends requests to the server. All methods are thread-safe."""
 
     def __init__(self, urls: Sequence[str], token: str, port: int | None) -> None:
-        """Raise `OSError` if the port is in use and no server URL is known."""
+        """Create a channel that connects to `urls` and, on `port`, waits for the server to connect.
+
+        Raise `OSError` if the port is in use and `urls` is empty.
+        """
         self._urls = list(urls)
         self._token = token
         self._idle: queue.SimpleQueue[http.client.HTTPConnection] = queue.SimpleQueue()
@@ -134,7 +137,7 @@ class Channel:
         deadline: float | None = None,
         is_done: Callable[[], bool] | None = None,
     ) -> None:
-        """Upload a file.
+        """Upload a file with a PUT request to `<base>/<where>`.
 
         Raise `NoRoom` if the server's disk is full, and `Refused` if the server permanently rejects
         the file.
@@ -295,7 +298,7 @@ class FileBody:
 
 
 def patience(body: bytes | FileBody | None) -> float:
-    """Return how many seconds the response to a request may take.
+    """Return how many seconds to wait for the response to a request that has this body.
 
     >>> patience(b"a few lines")
     60.0
@@ -305,7 +308,7 @@ def patience(body: bytes | FileBody | None) -> float:
 
 
 class _Cut:
-    """Reads the first `size` bytes of a file in pieces. Raises `Changed` if it is shorter."""
+    """Reads the first `size` bytes of a file in pieces. Raises `Changed` if the file is shorter."""
 
     def __init__(self, file: Any, size: int) -> None:
         self._file = file

@@ -192,7 +192,7 @@ class BlobWriter:
         return digest in self._staged or os.access(self._blob_path(digest), os.F_OK)
 
     def put(self, data: bytes) -> str:
-        """Store a manifest durably right away and return its digest."""
+        """Write a manifest to the store, sync it to disk at once, and return its digest."""
         import hashlib
 
         digest = hashlib.sha256(data).hexdigest()
@@ -282,7 +282,7 @@ class BlobWriter:
 
 
 def remove_tree(path: str) -> None:
-    """Remove a folder and its contents, ignoring errors."""
+    """Remove a folder and its contents. Ignore errors."""
     import shutil  # imported late, because only savers need it
 
     shutil.rmtree(path, ignore_errors=True)
@@ -296,7 +296,7 @@ def remove_staging(blobs: str, trial: str) -> None:
 
 
 def _read_all(source: int, size: int) -> bytes:
-    """Read the expected size and a little more, to detect that the file has grown."""
+    """Read as many bytes as expected and a few more, to detect that the file has grown."""
     data = os.read(source, size + 1)
     while 0 < len(data) < size and (more := os.read(source, size + 1 - len(data))):
         data += more

@@ -272,7 +272,7 @@ def _numbers(folder: str) -> set[int]:
 
 
 def _link_as_next(temporary: str, folder: str) -> int:
-    """Give a record the next number.
+    """Link a finished record file under the next free checkpoint number, and return the number.
 
     The number is unique even if several processes save at the same time.
     """

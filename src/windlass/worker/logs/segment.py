@@ -127,7 +127,7 @@ class SegmentWriter:
         return self._why
 
     def add(self, records: bytes) -> None:
-        """Add complete records to the batch."""
+        """Add complete log records to the batch that `flush` writes."""
         self._batch.append(records)
 
     def flush(self, time: float) -> bool:
@@ -168,7 +168,7 @@ class SegmentWriter:
         os.close(self._fd)
 
     def _write(self, data: bytes) -> int:
-        """Append records. Return the number of bytes that could not be written.
+        """Append log records to the file. Return the number of bytes that could not be written.
 
         This method never raises disk errors.
         """

@@ -118,7 +118,10 @@ def load_source_lines(file: BufferedIOBase) -> None:
 def _changed(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], path: str
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return a repeated call's arguments, with changed values from the file `path`."""
+    """Return the arguments of a call that is repeated with changes.
+
+    The file `path` contains the changed values, by parameter name.
+    """
     import inspect
 
     changes: dict[str, Any] = {}

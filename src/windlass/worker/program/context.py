@@ -259,9 +259,10 @@ def _item(value: Any) -> Any:
 
 
 def _part(shard: bool | tuple[int, int]) -> tuple[int, int] | None:
-    """Return a part's number and the number of parts, or None if one replica saves everything.
+    """Return the number of this process's checkpoint part, and the number of parts.
 
-    A launcher such as `torchrun` may set both numbers.
+    Return None if one replica saves the whole checkpoint. A launcher such as `torchrun` can set
+    both numbers.
     """
     if shard is False:
         return None

@@ -41,7 +41,7 @@ class Failure:
             pass  # user code may have closed stderr
 
     def note(self, error: BaseException) -> None:
-        """Keep an exception's traceback for `record` without printing it."""
+        """Keep an exception's traceback for `record`, but do not print the traceback."""
         self._text = self._format(error)
 
     def record(self, error: BaseException, dumps: Callable[[BaseException], bytes]) -> None:

@@ -74,7 +74,7 @@ class Terminal:
         return fd in self._armed
 
     def attend(self, fd: int, events: int) -> None:
-        """Handle a descriptor's events."""
+        """Handle a descriptor's events: pass typed bytes to the shell, and store its output."""
         if self._keyboard is not None and fd == self._keyboard.fd:
             self._take_typed()
         if fd == self._shown and events & ~select.POLLOUT:
@@ -191,5 +191,8 @@ class Terminal:
 
 
 def take_controls(inner: int) -> None:
-    """In the child process, make this the controlling terminal, so that Ctrl-C works."""
+    """In the shell's process, make the terminal `inner` the controlling terminal.
+
+    Ctrl-C then interrupts the shell's programs.
+    """
     fcntl.ioctl(inner, termios.TIOCSCTTY, 0)

@@ -382,7 +382,7 @@ class Supervision:
     def _attend(
         self, child: Child, family: ProcessTree | None = None, departure: Termination | None = None
     ) -> int:
-        """Copy a process's output to the log until it and all its descendants have ended.
+        """Log a process's output until the process and all its descendants have ended.
 
         Return the process's wait status.
         """
@@ -441,7 +441,7 @@ class Supervision:
             _complain(f"state.json: {error}")
 
     def _write_exit(self, ending: dict[str, Any]) -> None:
-        """Write the exit record. If the disk is full, wait for space."""
+        """Write the attempt's exit record. If the disk is full, wait for space."""
         record = {
             "exit_code": None,
             "signal": "",

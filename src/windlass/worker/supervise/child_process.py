@@ -261,7 +261,7 @@ class Fork:
 def _become_requested_process(
     parent: int, stdout_end: int, stderr_end: int, orders: int, fault_end: int
 ) -> None:
-    """In the forked child, wait for an order and execute it. Never return."""
+    """In the forked child, wait for a request to run a program, and run it. Never return."""
     try:
         os.setsid()
         linux.die_with_parent(signal.SIGKILL)
@@ -296,7 +296,7 @@ def _become_requested_process(
 
 
 def _sit_down(order: Mapping[str, Any]) -> None:
-    """In the forked child, use the terminal or the pipes for input and output."""
+    """In the forked child, use the requested terminal or pipes for input and output."""
     stdin, stdout = order["inner"]
     if order["has_terminal"]:
         from windlass.worker.shell.terminal import take_controls

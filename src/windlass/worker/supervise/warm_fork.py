@@ -245,10 +245,10 @@ def _finish(code: int, preloaded: Collection[str]) -> int:
 
 
 def _let_go(preloaded: Collection[str]) -> None:
-    """Flush open files and run finalizers.
+    """Flush all open files and run finalizers, as far as user code created them.
 
-    Fully shutting down the interpreter would take much longer. Objects loaded by the launcher have
-    nothing to write, and `gc.freeze` keeps them out of this list.
+    Fully shutting down the interpreter would take much longer. Objects that the launcher created
+    have nothing to write, and `gc.freeze` has hidden them from this search.
     """
     # in reverse, because a file's wrapper is newer than the file
     for candidate in reversed(gc.get_objects()):

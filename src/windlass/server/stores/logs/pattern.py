@@ -61,7 +61,10 @@ class Pattern:
         return self._line.search(text) is not None
 
     def records(self, block: bytearray, end: int | None = None) -> Iterator[int]:
-        """Yield, in order, the offset of every record before `end` whose own text matches."""
+        """Yield, in order, the offset of each log record before `end` whose text matches.
+
+        The record's header does not count as text.
+        """
         at, end = 0, len(block) if end is None else end
         while at < end:
             wrong = 0

@@ -120,7 +120,7 @@ def narrowed(order: ListOrder, tree: Tree, conditions: Conditions) -> ListOrder:
 
 
 def _required(tree: Tree) -> Iterator[Comparison]:
-    """Yield the comparisons in a condition that hold for every matching trial."""
+    """Yield the comparisons in a `where` condition that every matching trial must fulfil."""
     if isinstance(tree, Comparison):
         yield tree
     elif isinstance(tree, Junction) and tree.operator == "and":

@@ -32,7 +32,7 @@ class NamedLines(NamedTuple):
 def read(
     transport: Transport, parent_id: int, query: dict[str, Any], *, tail: int | None = None
 ) -> Iterator[NamedLines]:
-    """Yield the existing log parts, trial by trial.
+    """Yield the existing log parts of all descendants of a trial, one trial after another.
 
     With `tail`, yield only the last lines of all trials combined.
     """
