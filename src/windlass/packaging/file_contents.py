@@ -124,7 +124,7 @@ class Reader:
         table.changed[row] = status.st_ctime_ns if is_certain else UNTRUSTED
 
     def _inside(self, path: str, target: str) -> str | None:
-        """Return a link's target as a relative path, or None if it is outside the tree."""
+        """Return a symbolic link's target as a relative path, or None if it is outside the tree."""
         if link_stays_inside(path, target):
             return target
         folder = os.path.dirname(path)

@@ -84,7 +84,10 @@ class PickleFile:
         return PackedCall(encode_parts(self._parts), self._large)
 
     def _end_small(self) -> None:
-        """End a run of small writes. A long run is cut into pieces that other calls may share."""
+        """End a run of small writes of the pickler.
+
+        A long run is cut into pieces, which calls with the same values share.
+        """
         rest = b"".join(self._small)
         self._small = []
         while len(rest) >= LARGE_VALUE:

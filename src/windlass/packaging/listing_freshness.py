@@ -228,7 +228,10 @@ class _Folders:
         return _dated(folder, self._looked)
 
     def _take_in(self, path: str, entry: os.DirEntry[str]) -> bool:
-        """Record a new name in a folder. Return False if the tree must be listed again."""
+        """Record a new file in a folder of the listing.
+
+        Return False if the tree must be listed again.
+        """
         name, full = entry.name, self._prefix + path
         if name in _RULE_FILES:
             return path == ".git" or (name != ".git" and self._has(full))

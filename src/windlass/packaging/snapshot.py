@@ -316,7 +316,10 @@ class _Taking:
             self._reader.fail(path.removeprefix(self._prefix), error)
 
     def _check_limits(self, table: StatTable, stale: dict[str, os.stat_result]) -> None:
-        """Check the number and sizes of files before reading any of them."""
+        """Check that a snapshot's number and sizes of files are within the limits.
+
+        The check comes before any file is read.
+        """
         sizes = table.sizes.tolist()
         for row in table.links:
             sizes[row] = 0

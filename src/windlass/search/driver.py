@@ -78,7 +78,10 @@ class Driver:
     # -- the loop -----------------------------------------------------------------------
 
     def _recall(self, live: Live) -> None:
-        """Load all recorded trials, which make up the first part of the event stream."""
+        """Pass all recorded trials and points to the policy.
+
+        The event stream starts with these records.
+        """
         records, points = [], []
         rounds = 0
         while rounds < 2:  # the experiment comes both before and after its trials

@@ -81,7 +81,7 @@ def compose_job(
 
 
 def _add_labels(ready: PreparedJob, labels: Sequence[str]) -> PreparedJob:
-    """Add labels to a job that may already have labels from a template."""
+    """Add labels to a prepared job. The job may already have labels from a template."""
     return replace(ready, labels=tuple(dict.fromkeys((*ready.labels, *labels))))
 
 

@@ -230,9 +230,9 @@ def _upload(transport: Transport, blobs: Callable[[], Iterator[tuple[str, bytes,
 
 
 def _pack(blobs: Iterator[tuple[str, bytes, bool]]) -> Iterator[bytes]:
-    """Encode blobs for upload, in pieces of about 1 MiB.
+    """Encode blobs as a pack for an upload, in pieces of about 1 MiB.
 
-    Each blob's boolean states whether it is a snapshot's manifest.
+    Each blob is a tuple of its digest, its content, and whether it is a snapshot's manifest.
     """
     buffered: list[bytes] = []
     size = 0

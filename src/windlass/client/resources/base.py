@@ -87,7 +87,7 @@ class Resource(Generic[RecordT]):
         return self._replace(self._transport.ask("PATCH", self._path, self._record_type, body=body))
 
     def _replace(self, record: RecordT) -> Self:
-        """Replace the record with a newer one."""
+        """Replace this object's record with a newer one from the server, and return the object."""
         self._record = record
         return self
 

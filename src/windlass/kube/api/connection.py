@@ -356,7 +356,7 @@ def _unusable(paths: str, why: str) -> KubernetesError:
 
 
 def _from_pod(kubernetes: Any, configuration: Any) -> _ConfigurationSource:
-    """Fill in a client configuration from the service account of the pod in which we run."""
+    """Fill in a client configuration from the service account of this process's pod."""
     try:
         kubernetes.config.load_incluster_config(client_configuration=configuration)
     except kubernetes.config.ConfigException as error:

@@ -180,7 +180,7 @@ def _gpu(
 def _fitting(
     accelerator: Accelerator, nodes: Sequence[Node], tolerations: Sequence[Mapping[str, Any]]
 ) -> list[Node]:
-    """Return the nodes that can run a pod with this accelerator once they are free.
+    """Return the nodes that can run a pod with this accelerator when the nodes are free.
 
     Raises `ResourceError` if there is no such node.
     """

@@ -170,7 +170,7 @@ def _missing_secrets(events: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _failure_text(message: str, events: Sequence[Mapping[str, Any]]) -> str:
-    """Return why the pull failed, using the events if the message reports only a pause."""
+    """Return why an image pull failed, from events if the message reports only a pause."""
     if message and not message.startswith("Back-off pulling image"):
         return message
     for event in reversed(events):

@@ -210,7 +210,7 @@ def _wanted(pod: Mapping[str, Any]) -> str:
 
 
 def _is_of_slice(pod: Mapping[str, Any]) -> bool:
-    """Return whether the pod belongs to a group of pods that share one multi-machine TPU."""
+    """Return whether a pod belongs to a group of pods that share one multi-machine TPU."""
     affinity = ((pod.get("spec") or {}).get("affinity") or {}).get("podAffinity") or {}
     terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
     return any(term.get("topologyKey") == GKE_POOL for term in terms)

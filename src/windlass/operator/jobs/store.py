@@ -234,7 +234,7 @@ class JobObjectStore:
                 raise
 
     def _is_unfinished(self, resource: Object, status: JobStatus) -> bool:
-        """Return whether a settled job still has an outdated `status` field or a time to live."""
+        """Return whether a settled job has an outdated `status` field or has a time to live."""
         return (
             self._is_status_outdated(resource, status)
             or self._spec_of(resource).ttl_after_finished is not None

@@ -174,7 +174,7 @@ def _placement(role: Role, nodes: list[Node] | None) -> Placement:
 
 
 def _cache_key(connection: Connection, role: Role) -> Hashable:
-    """Return all inputs, apart from the nodes, that determine a role's placement."""
+    """Return a cache key for a role's placement: all inputs of the placement except the nodes."""
     options = role.kubernetes or KubernetesOptions()
     of_pods = (options.tolerations, options.node_selector)
     needs = msgspec.json.encode((role.resources.accelerator, role.replicas, of_pods))

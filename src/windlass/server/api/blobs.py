@@ -132,7 +132,7 @@ class _Intake:
                 self._finish()
 
     def settle(self) -> None:
-        """Store all blobs that have arrived completely."""
+        """Store all blobs of the pack that have arrived completely."""
         self._uploads.commit()
 
     def close(self) -> None:

@@ -238,7 +238,7 @@ def _check_params(params: Mapping[str, Any]) -> None:
 
 
 def _kind_problems(request: CreateTrial) -> list[str]:
-    """Return the conflicts between a trial's kind and its job."""
+    """Return a problem for each conflict between the kind of a requested trial and its job."""
     problems = []
     is_shell = any(isinstance(role.executable, ShellCall) for role in request.spec.roles)
     if is_shell != (request.kind is TrialKind.SHELL):

@@ -131,7 +131,7 @@ async def _follow(
 
 
 def _time_left(until: float | None) -> float:
-    """Return how many more seconds a line written before `until` may take to reach the log."""
+    """Return for how many more seconds a log line written before `until` might still arrive."""
     return math.inf if until is None else until + _CLOCK - time.time()
 
 

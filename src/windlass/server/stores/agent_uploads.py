@@ -262,7 +262,7 @@ def _lock_for(path: Path) -> threading.Lock:
 
 
 def _find_missing(blobs: BlobStore, manifest: str) -> list[str]:
-    """Return the digests of a manifest's missing blobs.
+    """Return the digests of the blobs that a manifest lists but the server lacks.
 
     Raise `InvalidArgument` if the manifest is invalid.
     """

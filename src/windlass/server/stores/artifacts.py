@@ -105,7 +105,7 @@ class ArtifactStore:
                 )
 
     def _replicas(self, trial_id: int) -> list[tuple[str, int]]:
-        """Return the replicas that have an output folder."""
+        """Return the role and index of each of a trial's replicas that has an output folder."""
         replicas = []
         for name in list_folder(trial_dir(self._home, trial_id)):
             role, _, index = name.rpartition("-")
@@ -167,7 +167,7 @@ def _inside(root: bytes, folder: bytes, beyond: list[bytes]) -> Iterator[tuple[b
 
 
 def _target(root: bytes, path: bytes) -> os.stat_result:
-    """Return the file status of a link's target.
+    """Return the file status of the target to which a link in an output folder leads.
 
     If the target is outside `root` or is a folder, return the link's own status.
     """
@@ -181,7 +181,7 @@ def _target(root: bytes, path: bytes) -> os.stat_result:
 
 
 def _open_inside(trial: bytes, outputs: bytes, path: bytes) -> int:
-    """Open the file to which a path resolves.
+    """Open the file to which a path in an output folder resolves.
 
     Raise an error if a folder in the path is replaced with a link meanwhile.
     """

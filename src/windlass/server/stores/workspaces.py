@@ -296,7 +296,7 @@ def _projects(connection: Connection, rows: Sequence[Row]) -> list[ProjectRecord
 
 
 def _counts(connection: Connection, table: str, column: str, rows: Sequence[Row]) -> dict[int, int]:
-    """Return how many rows of a table belong to each of the given rows."""
+    """Return how many rows of `table` refer to each of the given rows in their column `column`."""
     conditions = Conditions()
     conditions.one_of(column, [row["id"] for row in rows] or [-1])
     query = (

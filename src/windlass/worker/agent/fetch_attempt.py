@@ -211,7 +211,7 @@ def _batches(sizes: Mapping[str, int]) -> Iterator[list[str]]:
 
 
 def _unpack(pack: bytes, names: dict[str, str]) -> Iterator[tuple[str, memoryview]]:
-    """Yield the blobs in a combined response, each with the name under which it was requested."""
+    """Yield the blobs in a pack, each with the digest under which it was requested."""
     view, at = memoryview(pack), 0
     while at < len(view):
         name = bytes(view[at : at + 32]).hex()
@@ -222,9 +222,9 @@ def _unpack(pack: bytes, names: dict[str, str]) -> Iterator[tuple[str, memoryvie
 
 
 def _check(digest: str, data: memoryview) -> None:
-    """Raise an error if data does not match its digest.
+    """Raise an error if downloaded data does not match its digest.
 
-    Skip the check if this interpreter cannot compute this kind of digest.
+    Skip the check if this interpreter lacks the digest's hash algorithm.
     """
     try:
         is_right = kind_of(digest).digest_of(data) == digest

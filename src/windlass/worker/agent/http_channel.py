@@ -214,7 +214,7 @@ class Channel:
         raise _refusal(response.status, answer)
 
     def _connection(self, deadline: float | None) -> http.client.HTTPConnection:
-        """Return an idle or a new connection, whichever is available first."""
+        """Return an idle connection, a new one, or one that the server has opened."""
         try:
             return self._idle.get_nowait()
         except queue.Empty:
@@ -245,7 +245,7 @@ class Channel:
         return connection
 
     def _listen(self, port: int) -> None:
-        """Listen for connections from the server.
+        """Listen on a port for connections from the server, in a thread.
 
         If listening fails, the channel uses only the known server URLs.
         """
@@ -268,7 +268,7 @@ class Channel:
             threading.Thread(target=self._receive_greeting, args=(sock,), daemon=True).start()
 
     def _receive_greeting(self, sock: socket.socket) -> None:
-        """Use an incoming connection if it starts with the server's token."""
+        """Keep an incoming connection for requests if it starts with the trial's token."""
         try:
             sock.settimeout(_DIAL)
             line = _read_line(sock)
@@ -353,7 +353,7 @@ def _write_out(response: http.client.HTTPResponse, path: str) -> None:
 
 @contextlib.contextmanager
 def _as_local_error(path: str) -> Iterator[None]:
-    """Raise `NotWritten` for a local file's error, to tell it apart from a connection error."""
+    """Convert a local file's error to `NotWritten`, to tell it apart from a connection error."""
     try:
         yield
     except OSError as error:

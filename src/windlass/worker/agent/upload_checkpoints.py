@@ -179,7 +179,7 @@ def _refused(what: str, error: Refused) -> None:
 
 
 def _listed(blobs: str, manifest: str) -> list[str]:
-    """Return the digests of the blobs in a manifest."""
+    """Return the digests of the blobs that a checkpoint's manifest lists."""
     try:
         return list(blobs_of(decode(read_blob(blobs, manifest))))
     except (FileNotFoundError, ValueError, KeyError):

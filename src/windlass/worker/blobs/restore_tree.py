@@ -276,7 +276,7 @@ def _shown(entry: Entry) -> str:
 
 
 def _is_intact_part(entry: Entry, data: bytes) -> bool:
-    """Return whether this part of a bundle matches a file's digest."""
+    """Return whether data from a bundle matches the beginning of the file's digest."""
     try:
         return check_of(kind_of(entry.content).digest_of(data)) == entry.check
     except ImportError:  # the package may be missing in the trial's environment

@@ -149,7 +149,10 @@ class BlobWriter:
             os.close(fd)
 
     def _keep_large(self, source: int, file: ScannedFile) -> Callable[[], str]:
-        """Copy a large file with two threads, in parallel with other files."""
+        """Start copying a large file to the store with two threads, in parallel with other files.
+
+        Return a function that waits for the copy and returns the file's digest.
+        """
         reading, writing = self._pools()
         staged = self._stage()
         target = os.open(staged, _WRITE, 0o600)
@@ -272,7 +275,7 @@ class BlobWriter:
             os.replace(staged, target)
 
     def _flush_each(self, paths: list[str]) -> None:
-        """Sync files in parallel, which file systems combine into few disk writes."""
+        """Sync files in parallel. The file system combines these syncs into a few disk writes."""
         if len(paths) <= 1:
             for path in paths:
                 _flush(path)

@@ -214,7 +214,7 @@ def _make_whole(
 def _refuse_clashes(
     blobs: str, entries: list[Entry], rank: int, entries_of: Mapping[int, list[Entry]]
 ) -> None:
-    """Raise an error if another rank saved a different file under the same path."""
+    """Raise an error if another rank has saved a different file under one of this rank's paths."""
     mine = {entry[0]: entry for entry in entries}
     for other, theirs in entries_of.items():
         if other == rank:

@@ -195,7 +195,7 @@ def _set_import_paths(launch: Mapping[str, Any]) -> None:
 
 
 def _set_own_file(function: Callable[..., Any], launch: Mapping[str, Any]) -> None:
-    """Set `__file__` for a function pickled by value to its file's restored copy."""
+    """Set the `__file__` that a function pickled by value sees to its file's restored copy."""
     names = getattr(function, "__globals__", {})
     file, root = names.get("__file__"), launch["root"].rstrip("/") + "/"
     if launch["root"] and isinstance(file, str) and file.startswith(root):

@@ -76,7 +76,7 @@ class Failure:
             sys.stderr.write(f"windlass: the exception could not be recorded: {error}\n")
 
     def _format(self, error: BaseException) -> str:
-        """Return an exception's traceback without Windlass frames."""
+        """Return an exception's traceback without Windlass frames and with the author's paths."""
         import traceback
 
         _leave_out_own_frames(error)

@@ -170,7 +170,7 @@ class Terminal:
             pass  # the program has ended
 
     def _arm(self) -> None:
-        """Register the descriptors and events that the event loop waits for."""
+        """Register the terminal's descriptors, and the events to wait for, with the event loop."""
         wanted: dict[int, int] = {}
         if self._shown is not None:
             wanted[self._shown] = select.POLLIN

@@ -99,7 +99,10 @@ def build_environ(
 
 
 def _latest_checkpoint(launch: Mapping[str, Any]) -> dict[str, str]:
-    """Return the variable with the restored checkpoint's path, or {} without a checkpoint."""
+    """Restore the newest checkpoint, and return the variable that contains its path.
+
+    Return {} if there is no checkpoint.
+    """
     folder = launch["checkpoints"]
     begin = launch.get("begin")
     if begin:
@@ -329,7 +332,7 @@ def _start_error(program: str, cwd: str, number: int) -> StartError:
 
 
 def _program(name: str, environ: Mapping[str, str], cwd: str) -> str:
-    """Return the path of a program as a shell in the directory `cwd` would find it."""
+    """Find a program as a shell in the directory `cwd` would, and return its path."""
     if "/" in name:
         path = os.path.join(cwd, name)
         if os.path.exists(path):

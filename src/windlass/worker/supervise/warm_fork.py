@@ -80,7 +80,10 @@ class _Spare:
         os.close(end)
 
     def take(self, attempt_dir: str) -> int | None:
-        """Give an attempt to the spare supervisor. Return its pid, or None if it has exited."""
+        """Pass an attempt to the spare supervisor.
+
+        Return the supervisor's pid, or None if it has exited.
+        """
         try:
             with open(self._pipe, "wb") as pipe:
                 pipe.write(os.fsencode(attempt_dir))
@@ -203,7 +206,7 @@ def _write_over(name: str, text: str) -> None:
 
 
 def _close_all_but_standard() -> None:
-    """Close all descriptors inherited from the supervisor, including its lock."""
+    """Close all descriptors inherited from the supervisor, including the attempt's lock."""
     try:
         fds = [int(name) for name in os.listdir("/dev/fd")]
     except OSError:

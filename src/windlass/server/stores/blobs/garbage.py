@@ -129,7 +129,7 @@ class Garbage:
         return GarbageReport(blobs=number, bytes=size, kept=len(kept), young=len(young))
 
     def _pointed_to(self) -> set[str]:
-        """Return all digests in records and in the manifests that records refer to."""
+        """Return all digests that occur in records, and in the manifests that records refer to."""
         # Read record files before the database, because their contents may move to the database
         # meanwhile.
         named = set(self._in_records())

@@ -236,7 +236,7 @@ class CheckpointStore:
         return msgspec.structs.replace(page, items=tuple(items))
 
     async def _whole(self, record: CheckpointRecord) -> CheckpointRecord:
-        """Return a checkpoint's record, including its uses and metric values."""
+        """Return a checkpoint's record, after adding the checkpoint's uses and metric values."""
         records = await self._db.aread(lambda connection: with_uses(connection, [record]))
         [whole] = await asyncio.to_thread(self._metrics.added_to, records)
         return whole

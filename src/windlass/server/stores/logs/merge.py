@@ -241,7 +241,10 @@ def to_log_part(key: Key, record: Part) -> LogPart:
 
 
 def _as_part(line: segment_reader.SegmentLine) -> Part:
-    """Convert a line to a record. An unfinished line also counts as ended."""
+    """Convert a line that was joined from records to a single log record.
+
+    An unfinished line also becomes a record that ends its line.
+    """
     return line.time, line.stream, line.text, True, line.end
 
 
@@ -272,7 +275,10 @@ def _replica(segment: Segment) -> tuple[str, int]:
 
 
 def _records(path: str, start: int, end: int, size: int) -> tuple[list[Part], int]:
-    """Return the complete records in a piece of a log segment and the position after them."""
+    """Read a piece of at most `size` bytes from a log segment, between two positions.
+
+    Return the complete records in the piece and the position after these records.
+    """
     try:
         with open(path, "rb", buffering=0, opener=regular_only) as file:
             file.seek(start)

@@ -206,7 +206,7 @@ class _Parsing:
             self._add_record(record)
 
     def _decode(self, line: bytes) -> Record | None:
-        """Decode a line of JSON.
+        """Decode a line of a `metrics` file as a JSON record. Return None for invalid lines.
 
         If the line begins with an incomplete record, only the record that follows is decoded.
         """

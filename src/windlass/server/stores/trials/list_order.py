@@ -148,7 +148,7 @@ def _find_name(connection: Connection, wanted: str, *, is_first: bool) -> Name |
 
 
 def _by_value(conditions: Conditions, sort: str, name: Name) -> ListOrder:
-    """Return the sort order by a parameter's or metric's values."""
+    """Return the sort order of a list of trials that is sorted by a parameter or a metric."""
     parameter = conditions.bind(name.name)
     join = (
         f" LEFT JOIN {table_of(name)} AS sorted"

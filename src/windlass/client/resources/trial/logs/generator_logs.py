@@ -125,7 +125,7 @@ class _Family:
         return trial.parent_id in self._family and trial.id not in self._family
 
     def _begin(self, trial: TrialRecord) -> Iterator[list[LogPart]]:
-        """Start following a trial's log. If the trial has ended, yield its log right away."""
+        """Start following a child trial's log. If the trial has ended, yield its log right away."""
         self._family.add(trial.id)
         self.names.append(name_of(trial))
         if trial.state.is_final:
