@@ -55,7 +55,11 @@ class ArtifactStore:
     def page(
         self, trial_id: int, query: ArtifactQuery, after: ArtifactLocation | None, limit: int
     ) -> tuple[list[OutputFile], ArtifactLocation | None]:
-        """Return a page of files and the location after which the next page starts."""
+        """Return a page of a trial's output files that match a query.
+
+        The second element is the location after which the next page starts, or None on the last
+        page.
+        """
         items: list[OutputFile] = []
         last, looked_at = after, 0
         for location, file in self._files(trial_id, query, after):
@@ -107,7 +111,7 @@ class ArtifactStore:
                 )
 
     def _replicas(self, trial_id: int) -> list[tuple[str, int]]:
-        """Return the replicas that have a folder."""
+        """Return the role and index of each of a trial's replicas that has a folder."""
         replicas = []
         for name in list_folder(trial_dir(self._home, trial_id)):
             role, _, index = name.rpartition("-")
@@ -146,7 +150,7 @@ def _walk(folder: Path, beyond: bytes, *is_left_out: LeftOut) -> Iterator[Writte
 
 
 def _open_inside(trial: bytes, outputs: bytes, path: bytes) -> int:
-    """Open the file to which a path resolves.
+    """Open the file to which a path in an output folder resolves.
 
     Raise an error if a folder in the path is replaced with a link meanwhile.
     """

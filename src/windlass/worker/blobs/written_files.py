@@ -171,7 +171,7 @@ def walk(
 def _inside(root: bytes, folder: bytes, beyond: list[bytes]) -> Iterator[tuple[bytes, list[bytes]]]:
     """Return the sorted entries of a folder that come after the path `beyond`.
 
-    Each entry comes with the remaining part of `beyond` that applies inside the entry.
+    The second element of each pair is the rest of `beyond`, which applies inside that entry.
     """
     first = beyond[0] if beyond else b""
     kept: list[tuple[bytes, list[bytes]]] = []
@@ -185,7 +185,7 @@ def _inside(root: bytes, folder: bytes, beyond: list[bytes]) -> Iterator[tuple[b
 
 
 def _target(root: bytes, path: bytes) -> os.stat_result:
-    """Return the file status of a link's target.
+    """Return the file status of the target to which a link leads.
 
     If the target is outside `root` or is a folder, return the link's own status.
     """
