@@ -155,15 +155,16 @@ class Agent:
             self._give_up = time.monotonic() + self._grace
         return True
 
-    def _stop(self, grace: float) -> None:
-        """Tell the supervisor to stop the program.
+    def _stop(self, grace: float, interrupt: bool = False) -> None:
+        """Tell the supervisor to stop the program, with SIGINT first if `interrupt` is true.
 
         If a full disk prevents writing the grace period, stop the supervisor without one.
         """
         with self._stopping:
             try:
                 path = os.path.join(self._dir, "stop.json")
-                retried(lambda: write_json(path, {"grace": grace, "reason": ""}), _STOP_RETRIES)
+                order = {"grace": grace, "interrupt": interrupt, "reason": ""}
+                retried(lambda: write_json(path, order), _STOP_RETRIES)
             except OSError as error:
                 sys.stderr.write(
                     "windlass: stopping without a grace period, which could not be "
