@@ -154,7 +154,7 @@ class Sweep:
             failure = error.with_traceback(None)  # internal frames do not help users
         else:
             self._waiting.popleft()
-            outcome = trial.outcome(end)
+            outcome = trial.outcome(end, view.has_shown)
             if outcome.error is None:
                 return outcome.value
             if return_exceptions and isinstance(outcome.error, Exception):
