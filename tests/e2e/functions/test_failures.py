@@ -195,7 +195,9 @@ def test_a_trial_that_times_out_reports_its_timeout(outcomes: Outcomes) -> None:
 
 
 @pytest.mark.finding("U18")
-@pytest.mark.parametrize("call", ["train(1)", "list(train.map([1, 2]))", "train.submit(1).result()"])
+@pytest.mark.parametrize(
+    "call", ["train(1)", "list(train.map([1, 2]))", "train.submit(1).result()"]
+)
 def test_an_uncaught_error_shows_the_remote_traceback_once(
     project: Project, home: Path, call: str
 ) -> None:

@@ -35,4 +35,4 @@ class RecentOutput:
             for texts in (both, errors) if part.stream == "stderr" else (both,):
                 written = texts.get((part.role, part.index), "")
                 texts[part.role, part.index] = written + part.text + "\n" * part.end
-        return bool(text) and any(text in all for all in (*errors.values(), *both.values()))
+        return bool(text) and any(text in output for output in (*errors.values(), *both.values()))
