@@ -833,7 +833,7 @@ class Client:
         return Trial(self.transport, submit(self.transport, draft))
 
     def submit_all(self, drafts: Sequence[Draft]) -> list[Trial[Any]]:
-        """Submit drafts of one plan in one request, which creates either all trials or none."""
+        """Submit several prepared trials in one request, which creates either all or none."""
         from windlass.client.connection.submit import submit_all
         from windlass.client.resources.trial.trial import Trial
 

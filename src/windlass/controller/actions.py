@@ -68,7 +68,10 @@ class Actions:
         replicas: Sequence[Replica],
         now: float,
     ) -> bool:
-        """Carry out a decision. Return True if the runtime accepted all requests."""
+        """Carry out the engine's decision about a job.
+
+        Return True if the runtime accepted everything.
+        """
         self._expectations.expect(
             job.uid, creates=decision.create, deletes=decision.delete, now=now
         )
@@ -87,7 +90,7 @@ class Actions:
         return all_done
 
     def forget(self, uid: str) -> None:
-        """Discard the data about a job."""
+        """Discard the data that these actions keep about a job."""
         self._graces.pop(uid, None)
 
     def _create(

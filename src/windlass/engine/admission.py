@@ -135,7 +135,7 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True):
         return self.order > waiting.order and self.in_pass >= waiting.since_pass
 
     def joined(self, more: Allocation) -> Allocation:
-        """Return the allocation after the job has grown by `more`."""
+        """Return this job's allocation after the job has grown by `more`."""
         return Allocation(
             key=self.key,
             demand=Demand(
@@ -269,7 +269,7 @@ class FreeCapacity:
             self.devices.pop(index, None)
 
     def fits_beside(self, demand: Demand, other: Demand, others_devices: Iterable[int]) -> bool:
-        """Return True if `demand` would fit after the job `other` received `others_devices`."""
+        """Return True if `demand` fits beside another job's demand and its devices."""
         if not self.holds(
             demand.millicpus + other.millicpus if demand.millicpus else 0,
             demand.memory + other.memory if demand.memory else 0,

@@ -144,7 +144,7 @@ class LeaderElection:
 
     @property
     def has_died(self) -> bool:
-        """Whether the thread ended although `stop` was not called."""
+        """Whether the thread that renews the lease ended although `stop` was not called."""
         is_over = self._thread.ident is not None and not self._thread.is_alive()
         return is_over and not self._stopping.is_set()
 

@@ -48,7 +48,10 @@ class Draft:
         return digest
 
     def attach_call(self, call: PackedCall) -> str:
-        """Add a call and its large values. Return the payload's digest."""
+        """Add a pickled call and its large values as blobs to upload.
+
+        Return the payload's digest.
+        """
         digest = self.attach(call.payload)
         if call.large:
             self.blobs.update(call.large)

@@ -44,7 +44,7 @@ class OtherClusters:
         return is_elsewhere if time.monotonic() < until else None
 
     def check(self, record: JobRecord, connection: Connection) -> bool:
-        """Return whether a job is in another cluster. If necessary, query the connected one."""
+        """Return whether a job is in another cluster. If necessary, query the connected cluster."""
         cached = self.is_elsewhere(record, connection)
         if cached is not None:
             return cached

@@ -66,7 +66,7 @@ class WhereCompiler:
         self.mentions_kind = False
 
     def condition(self, tree: Tree) -> str:
-        """Return the SQL condition for a syntax tree."""
+        """Return the SQL condition for the syntax tree of a `where` text."""
         if isinstance(tree, Not):
             self._id = UNINDEXED_TRIAL_ID
             return f"NOT {self.condition(tree.part)}"
@@ -176,7 +176,7 @@ class WhereCompiler:
     def _number_condition(
         self, comparison: Comparison, column: str, read: Callable[[Comparison, Value], float]
     ) -> str:
-        """Return an SQL condition that compares a number.
+        """Return the SQL condition that compares a column of numbers with a comparison's values.
 
         If the number is missing, the condition is null. SQLite can use an index to check the
         condition.

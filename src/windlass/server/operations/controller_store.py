@@ -50,7 +50,7 @@ class ControllerStore:
         self._publish = publish
 
     def load(self, uid: str) -> tuple[Job, JobStatus] | None:
-        """Return a job and its status."""
+        """Return a job and its status, or None if the job does not exist."""
         return self._trials.load(uid)
 
     def unfinished(self) -> Iterable[str]:

@@ -46,7 +46,7 @@ class Connection(HttpToolsProtocol):
 
     @property
     def is_idle(self) -> bool:
-        """True if no request is in progress. Part of a request head may have arrived."""
+        """True if no request is in progress. Part of a request head can have arrived."""
         cycle: RequestResponseCycle | None = self.cycle
         return cycle is None or cycle.response_complete
 

@@ -150,7 +150,7 @@ class CheckpointUploads:
         return [*_listed(self._blobs, manifest), manifest]
 
     def ship_outputs(self, deadline: float | None = None) -> None:
-        """Upload new and changed output files."""
+        """Upload new and changed files of the attempt's output folder."""
         for path, seen in _files(self._outputs):
             output = os.path.relpath(path, self._outputs)
             stamp = (seen.st_size, seen.st_mtime_ns)

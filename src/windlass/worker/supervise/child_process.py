@@ -217,7 +217,7 @@ class Fork:
         self._stdout, self._stderr = stdout, stderr
 
     def has_ended(self) -> bool:
-        """Return whether the fork was killed while waiting. If so, close its pipes."""
+        """Return whether this waiting fork was killed. If so, close its pipes."""
         ended, _ = os.waitpid(self._pid, os.WNOHANG)
         if ended:
             _close(self._stdout, self._stderr, self._orders, self._fault)
