@@ -104,7 +104,7 @@ class Actions:
         """Create attempts through the runtime. Return True if the runtime accepted all of them.
 
         After the first failure, the remaining attempts are skipped, because they would most likely
-        fail too and each may take long. The next reconciliation begins with the attempts that have
+        fail too and each can take long. The next reconciliation begins with the attempts that have
         failed least often.
         """
         in_order = self._failures.rarest_first(job.uid, replicas)

@@ -105,7 +105,7 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
     def over(self, not_before: float) -> Slot:
         """Return the slot with its attempt marked as over.
 
-        `not_before` is the time at which the next attempt may start. If the slot already has such a
+        `not_before` is the time at which the next attempt can start. If the slot already has such a
         time, that time stays.
         """
         if self.history.attempt == 0 or (self.awaits_next and self.history.phase is None):

@@ -62,7 +62,7 @@ class Draft:
 def mask(value: Any, secrets: Iterable[str]) -> Any:
     """Replace every secret in a value with `***`, so that the value can be recorded.
 
-    Longer secrets are replaced first, because they may contain shorter ones.
+    Longer secrets are replaced first, because they can contain shorter ones.
     """
     hidden = sorted(
         (secret for secret in secrets if len(secret) >= SHORTEST_SECRET), key=len, reverse=True

@@ -1,4 +1,4 @@
-"""Reads pod events, which may contain the reason why a pod does not start.
+"""Reads pod events, which can contain the reason why a pod does not start.
 
 The kubelet reports problems with volumes only as events. The operator lists the events of a whole
 namespace at growing intervals, but only while the namespace has waiting pods whose status gives no

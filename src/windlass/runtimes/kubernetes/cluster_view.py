@@ -73,7 +73,7 @@ class ClusterView:
     def connected(self) -> Connection:
         """Return the connection. Connect first if there is none or if a login has outdated it.
 
-        The call may take as long as a login program runs, so only callers that can wait may use it.
+        The call can take as long as a login program runs, so only callers that can wait can use it.
         Callers that wait at the same time share one login and its failure, unless the settings
         change.
         """

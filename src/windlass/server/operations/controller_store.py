@@ -211,5 +211,5 @@ def _text(fields: dict[str, Any], name: str) -> str:
 
 
 def _read_object(path: Path) -> dict[str, Any]:
-    """Read a JSON object that a trial's process wrote and that may contain anything."""
+    """Read a JSON object that a trial's process wrote and that can contain anything."""
     return read_json(str(path), _LARGEST_FILE) or {}

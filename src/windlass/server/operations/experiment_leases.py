@@ -22,7 +22,7 @@ Lease = tuple[int, str]  # the experiment's id and the id of the program that ho
 
 
 class ExperimentLeases:
-    """All experiment leases. They change on the event loop but may be read from any thread."""
+    """All experiment leases. They change on the event loop but can be read from any thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop

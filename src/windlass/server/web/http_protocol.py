@@ -74,7 +74,7 @@ class Connection(HttpToolsProtocol):
         """Parse the received bytes.
 
         An unauthenticated client's bytes are parsed in small pieces, one request at a time, because
-        they may contain thousands of requests, and a parsed request takes far more memory than its
+        they can contain thousands of requests, and a parsed request takes far more memory than its
         bytes.
         """
         data, self._held = self._held, b""

@@ -45,7 +45,7 @@ class News(asyncio.Event):
 class Hub:
     """Wakes streams when their trial or experiment has changed.
 
-    `publish` may be called from any thread. A subscription is an event that is set by every
+    `publish` can be called from any thread. A subscription is an event that is set by every
     notification and cleared by its reader.
     """
 

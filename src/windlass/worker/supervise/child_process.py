@@ -236,7 +236,7 @@ class Fork:
     ) -> Child:
         """Run a program in the fork. Its output goes to two pipes, or to one if `merged`.
 
-        `author` may contain the submitting process's umask and limit on open files. If `call` is
+        `author` can contain the submitting process's umask and limit on open files. If `call` is
         set, it is an attempt's directory, and the fork calls that attempt's function instead of a
         program. If `terminal` is set, it replaces the pipes. It must be opened before the fork.
         """
