@@ -36,7 +36,7 @@ class CapacityGrants:
         self._on_queue_moved = on_queue_moved
 
     def restore(self, job: Job, status: JobStatus) -> None:
-        """Give a job the capacity or queue position that its stored status records.
+        """Give a job the capacity, or the position in the queue, that its stored status records.
 
         The controller calls this for all jobs before the first reconciliation.
         """
@@ -78,7 +78,7 @@ class CapacityGrants:
     def without_scaled_away(
         self, job: Job, status: JobStatus, replicas: Sequence[Replica]
     ) -> JobStatus:
-        """Return the status without the capacity of removed replicas that have ended."""
+        """Return a job's status without the capacity of removed replicas that have ended."""
         left = sizes_left(job.spec, status.sizes, replicas)
         if left is status.sizes or not wants_capacity(job, status):
             return status
@@ -142,7 +142,10 @@ def device_key(role: str, index: int) -> str:
 
 
 def _queue_position(job: Job, status: JobStatus) -> tuple[float, Moves]:
-    """Return the age and moves of a job. If the job was never moved, its trial ID is the age."""
+    """Return the parts of a job's queue position: its age, and the moves that users requested.
+
+    If the job was never moved, its trial ID is the age.
+    """
     return status.queue_position or (float(job.trial_id), ())
 
 
@@ -154,7 +157,7 @@ def _slot(key: str) -> tuple[str, int]:
 def _at_most(
     wanted: Mapping[str, int], has: Mapping[str, int], granted: Mapping[str, int]
 ) -> dict[str, int]:
-    """Return how many replicas of each role a job may have.
+    """Return how many replicas of each role a job is permitted to have.
 
     A job keeps the sizes that it has, and gains the granted sizes up to the wanted sizes.
     """

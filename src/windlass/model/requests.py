@@ -134,7 +134,7 @@ class ChangeLabels(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class ChangeTrial(ChangeLabels, frozen=True, kw_only=True, omit_defaults=True):
-    """Change the labels, name, description or notes. Omitted fields stay unchanged."""
+    """Change a trial's labels, name, description or notes. Omitted fields stay unchanged."""
 
     name: Name | msgspec.UnsetType = msgspec.UNSET
     description: Text | msgspec.UnsetType = msgspec.UNSET
@@ -174,10 +174,15 @@ class Built(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class StopTrial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Stop a trial. After a signal, its processes have `grace` seconds before they are killed."""
+    """Stop a trial. After a signal, its processes have `grace` seconds before they are killed.
+
+    The signal is SIGTERM. If `interrupt` is true, SIGINT comes first, as after Ctrl-C in a
+    terminal, and SIGTERM follows after half of the time.
+    """
 
     grace: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 10.0
     reason: Annotated[str, msgspec.Meta(max_length=500)] = ""
+    interrupt: bool = False
     force: bool = False  # if True, do not wait for processes on unreachable machines
 
 

@@ -42,13 +42,16 @@ class Draft:
     sources: list[FunctionSource] = field(default_factory=list)  # functions without a file
 
     def attach(self, data: bytes) -> str:
-        """Add a blob to upload and return its digest."""
+        """Add data as a blob to upload before the request, and return the blob's digest."""
         digest = hashlib.sha256(data).hexdigest()
         self.blobs[digest] = data
         return digest
 
     def attach_call(self, call: PackedCall) -> str:
-        """Add a call and its large values. Return the payload's digest."""
+        """Add a pickled call and its large values as blobs to upload.
+
+        Return the payload's digest.
+        """
         digest = self.attach(call.payload)
         if call.large:
             self.blobs.update(call.large)
@@ -59,7 +62,7 @@ class Draft:
 def mask(value: Any, secrets: Iterable[str]) -> Any:
     """Replace every secret in a value with `***`, so that the value can be recorded.
 
-    Longer secrets are replaced first, because they may contain shorter ones.
+    Longer secrets are replaced first, because they can contain shorter ones.
     """
     hidden = sorted(
         (secret for secret in secrets if len(secret) >= SHORTEST_SECRET), key=len, reverse=True

@@ -13,6 +13,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from windlass.client.connection.experiment_events import ExperimentEvents, ExperimentNews
+from windlass.client.connection.interrupt import interrupt
 from windlass.client.connection.transport import request_path
 from windlass.client.resources.experiment.builder import hold
 from windlass.client.resources.trial.list_query import list_trials
@@ -79,7 +80,10 @@ class Driver:
     # -- the loop -----------------------------------------------------------------------
 
     def _recall(self, live: Live) -> None:
-        """Load all recorded trials, which make up the first part of the event stream."""
+        """Pass all recorded trials and points to the policy.
+
+        The event stream starts with these records.
+        """
         records, points = [], []
         rounds = 0
         while rounds < 2:  # the experiment comes both before and after its trials
@@ -113,7 +117,7 @@ class Driver:
                 raise flaw
 
     def _fill(self) -> None:
-        """Start trials up to the maximum number of concurrent ones."""
+        """Start new trials until the maximum number of concurrent trials is reached."""
         policy = self._policy
         while count := min(policy.to_begin, self._concurrent - len(policy.running)):
             if count < 0:
@@ -124,7 +128,7 @@ class Driver:
             self._adding = []
 
     def _follow(self, live: Live) -> None:
-        """Wait for events and carry out the resulting orders."""
+        """Wait for events of the trials, and carry out the policy's orders to stop trials."""
         policy = self._policy
         going = policy.running
         due = policy.next_due(time.monotonic())
@@ -143,7 +147,10 @@ class Driver:
             live.say(*([(self._progress.describe_end(tried), "")] for tried in ended))
 
     def _next(self, seconds: float | None) -> ExperimentNews:
-        """Return the next event. Raise `queue.Empty` if none arrives within `seconds`."""
+        """Return the experiment's next event.
+
+        Raise `queue.Empty` if none arrives within `seconds`.
+        """
         news = self._inbox.get_nowait() if seconds == 0.0 else self._inbox.get(timeout=seconds)
         if isinstance(news, BaseException):
             raise news
@@ -186,7 +193,7 @@ class Driver:
             if running:
                 these = "1 trial" if len(running) == 1 else f"{len(running)} trials"
                 live.say([(f"Stopping {these}; Ctrl-C again leaves without waiting.", "")])
-            self._stop_all(running)
+            self._stop_all(running, ctrl_c=True)
             for trial in running:
                 trial.wait()
         except KeyboardInterrupt:
@@ -206,10 +213,13 @@ class Driver:
         trials = list_trials(self._transport, experiment=self._experiment.id, state=states)
         return [trial for trial in trials if self._policy.is_mine(trial.record)]
 
-    def _stop_all(self, running: list[Trial[Any]]) -> None:
+    def _stop_all(self, running: list[Trial[Any]], *, ctrl_c: bool = False) -> None:
         """Stop trials, newest first. A resumed search tries their parameters again."""
         for trial in reversed(running):
-            trial.stop(reason=INTERRUPTED)
+            if ctrl_c:
+                interrupt(self._transport, trial.id, INTERRUPTED)
+            else:
+                trial.stop(reason=INTERRUPTED)
 
     def _farewell(self) -> list[str]:
         policy = self._policy

@@ -100,7 +100,7 @@ def _merge_env(own: Any, changes: Any) -> Any:
 def _merge_nested(
     own: Mapping[str, Any], changes: Mapping[str, Any], left: int = DEEPEST
 ) -> dict[str, Any]:
-    """Merge nested mappings down to a maximum depth, because a mapping may contain itself."""
+    """Merge nested mappings down to a maximum depth, because a mapping can contain itself."""
     both = dict(own)
     for name, value in changes.items():
         before = both.get(name)
@@ -121,7 +121,7 @@ def _merge_call(function: Callable[..., Any], own: Any, changes: Any) -> Any:
 
 
 def _by_name(function: Callable[..., Any], arguments: Any) -> Any:
-    """Convert positional arguments to a mapping.
+    """Convert a function's positional arguments to a mapping by parameter name.
 
     Arguments that the function does not accept are returned unchanged.
     """

@@ -19,6 +19,7 @@ from operator import add, attrgetter
 from typing import TYPE_CHECKING, TextIO
 
 from windlass.client.connection.wait_reports import show_in, stop_showing_in
+from windlass.client.terminal.recent_output import RecentOutput
 from windlass.client.terminal.sanitize import RESET, Reach, leaves_colour, tame
 from windlass.client.terminal.screen import (
     Redraw,
@@ -78,6 +79,7 @@ class View:
         self._coloured: set[TextIO] = set()  # terminals where a colour is active
         self._open_line: TextIO | None = None  # the stream with an unfinished line
         self._last_target: TextIO | None = None
+        self._recent = RecentOutput()
         self._lanes: Lanes | None = None  # set only for a trial with several replicas
         self._colours = {self._out: may_colour(self._out), self._err: may_colour(self._err)}
         self._lock = threading.Lock()
@@ -118,7 +120,7 @@ class View:
                 self._since = time.monotonic()
 
     def stage(self, text: str) -> None:
-        """Show this program's current step, which may take long, in the status line."""
+        """Show this program's current step, which can take long, in the status line."""
         self.status(text)
         self.wait_for(text)
 
@@ -139,7 +141,12 @@ class View:
 
     def show(self, part: LogPart) -> None:
         """Print a piece of output to the stream that the program wrote it to, stdout or stderr."""
+        self._recent.add(part)
         self.show_all((part,))
+
+    def has_shown(self, text: str) -> bool:
+        """Return whether the output printed last contains a text."""
+        return sys.stderr is not None and self._recent.contains(text)
 
     def show_all(self, parts: Iterable[LogPart]) -> None:
         """Print pieces of output to the streams that the program wrote them to, stdout or stderr.
@@ -225,7 +232,7 @@ class View:
     def _write(self, target: TextIO, text: str) -> None:
         """Write text after everything written earlier, even to the other stream.
 
-        Stdout and stderr may lead to the same file or pipe, so the other stream is flushed first.
+        Stdout and stderr can lead to the same file or pipe, so the other stream is flushed first.
         """
         if self._last_target is not None and self._last_target is not target:
             self._last_target.flush()
@@ -276,7 +283,7 @@ class View:
         self._is_drawn = True
 
     def _draw_begun(self, lanes: Lanes, line: OutputLine) -> None:
-        """Draw a replica's unfinished line, cut to the terminal's width."""
+        """Draw a replica's unfinished line in place of the status line, cut to the terminal."""
         from windlass.client.terminal.interleave import uncoloured
 
         width = terminal_size()[0] - len(lanes.prefix(line.name)) - 1

@@ -55,7 +55,7 @@ _POD_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 class Connection:
     """A connection to a cluster, using one account.
 
-    `api` is the `kubernetes.client.ApiClient`, which several threads may use at the same time.
+    `api` is the `kubernetes.client.ApiClient`, which several threads can use at the same time.
     """
 
     api: Any = field(repr=False)
@@ -137,7 +137,7 @@ class Connection:
 
     @cached_property
     def address(self) -> str:
-        """A text that identifies the cluster even if an earlier one had the same address."""
+        """A text that identifies the cluster, even if an earlier cluster had the same address."""
         file = self.api.configuration.ssl_ca_cert if self.is_trusted else None
         try:
             authority = Path(file).read_bytes() if file else b""
@@ -155,7 +155,7 @@ class Connection:
     def is_outdated(self) -> bool:
         """Whether the stored login or a kubeconfig file changed since this connection was opened.
 
-        A new connection may use another account or a newer token.
+        A new connection can use another account or a newer token.
         """
         if login_stamp(self.home) != self.stamp:
             return True
@@ -356,7 +356,7 @@ def _unusable(paths: str, why: str) -> KubernetesError:
 
 
 def _from_pod(kubernetes: Any, configuration: Any) -> _ConfigurationSource:
-    """Fill in a client configuration from the service account of the pod in which we run."""
+    """Fill in a client configuration from the service account of this process's pod."""
     try:
         kubernetes.config.load_incluster_config(client_configuration=configuration)
     except kubernetes.config.ConfigException as error:

@@ -276,9 +276,9 @@ def _conditions(pod: Pod, kind: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _states(pod: Pod, state: str) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """Yield the status of each container in this state and the state's details.
+    """Yield the status of each container that is in a state such as `waiting`.
 
-    Init containers come first.
+    Each status comes with the details of the state. Init containers come first.
     """
     status = pod.get("status") or {}
     for group in ("initContainerStatuses", "containerStatuses"):
@@ -306,7 +306,7 @@ def _container_spec(pod: Pod, container: Mapping[str, Any]) -> Mapping[str, Any]
 
 
 def _image(pod: Pod, container: Mapping[str, Any]) -> str:
-    """Return the image name as the user wrote it. The status may contain a longer name."""
+    """Return the image name as the user wrote it. The status can contain a longer name."""
     return str(_container_spec(pod, container).get("image") or container.get("image") or "")
 
 

@@ -123,10 +123,12 @@ class LocalRuntime:
         else:
             self._failing_since.pop(attempt.path, None)
 
-    def delete(self, job: Job, replica: ReplicaId, grace: float) -> None:
+    def delete(
+        self, job: Job, replica: ReplicaId, grace: float, *, interrupt: bool = False
+    ) -> None:
         """Stop an attempt, by force after `grace` seconds. Ignore an ended attempt."""
         attempt = self._attempt(job, replica)
-        attempt.stop(grace, "")
+        attempt.stop(grace, interrupt=interrupt)
         if attempt.is_external:
             self.nudges.notify_after(grace, job.uid)  # to check whether the process stopped itself
 
@@ -277,7 +279,10 @@ class LocalRuntime:
                 yield attempt
 
     def _set_aside(self, job: Job, replica: ReplicaId) -> None:
-        """Rename a folder left by an older trial of the same number from a deleted database."""
+        """Rename an attempt's folder that an older trial left behind.
+
+        That trial had the same number, but its database was deleted.
+        """
         folder = paths.trial_dir(self._home, job.trial_id)
         number = 1
         while (aside := folder.with_name(f"{job.trial_id}.old-{number}")).exists():

@@ -159,7 +159,7 @@ class ModelStore:
         cursor: str | None,
         limit: int,
     ) -> ModelPage:
-        """Return a page of matching models."""
+        """Return a page of the models that match all filters."""
         order = Order(sort, NAMED_SORTS)
 
         def run(connection: Connection) -> ModelPage:
@@ -225,7 +225,7 @@ class ModelStore:
     async def change_version(
         self, model_id: int, number: int, request: ChangeVersion
     ) -> ModelVersionRecord:
-        """Change a version's attributes."""
+        """Change the attributes of a model version."""
 
         def change(connection: Connection) -> ModelVersionRecord:
             row = version_row(connection, model_id, str(number))
@@ -305,7 +305,7 @@ class ModelStore:
         return await self._db.awrite(change)
 
     async def remove_alias(self, model_id: int, alias: str) -> ModelRecord:
-        """Remove an alias. Removing a missing alias has no effect."""
+        """Remove a model's alias. Removing a missing alias has no effect."""
 
         def change(connection: Connection) -> ModelRecord:
             row = find_row(connection, "model", model_id)
@@ -324,7 +324,7 @@ class ModelStore:
 def _noted(
     before: ModelRecord | ModelVersionRecord, request: ChangeModel | ChangeVersion
 ) -> dict[str, Any]:
-    """Return the columns for labels and metadata after a change."""
+    """Return the new values of a model's or version's columns for labels and metadata."""
     return {
         "labels": _encode(changed_labels(before.labels, request)),
         "metadata": _encode(

@@ -133,7 +133,7 @@ class Agent:
         self._supervisor = subprocess.Popen(argv, env=own)
 
     def _forward_until_end(self, notifications: socket.socket, uploader: Uploader) -> None:
-        """Forward nudges to the uploader and stop signals to the supervisor until it ends."""
+        """Pass nudges to the uploader and stop signals to the supervisor until the latter ends."""
         poll = select.poll()
         for fd in (notifications.fileno(), self._signals.fileno()):
             poll.register(fd, select.POLLIN)
@@ -155,15 +155,19 @@ class Agent:
             self._give_up = time.monotonic() + self._grace
         return True
 
-    def _stop(self, grace: float) -> None:
-        """Tell the supervisor to stop the program.
+    def _stop(self, grace: float, interrupt: bool = False) -> None:
+        """Tell the supervisor to stop the program within a grace period in seconds.
 
-        If a full disk prevents writing the grace period, stop the supervisor without one.
+        If `interrupt` is true, the first signal is SIGINT.
+
+        The supervisor reads the grace period from a file. If the disk is too full for this file,
+        the stop has no grace period.
         """
         with self._stopping:
             try:
                 path = os.path.join(self._dir, "stop.json")
-                retried(lambda: write_json(path, {"grace": grace, "reason": ""}), _STOP_RETRIES)
+                order = {"grace": grace, "interrupt": interrupt, "reason": ""}
+                retried(lambda: write_json(path, order), _STOP_RETRIES)
             except OSError as error:
                 sys.stderr.write(
                     "windlass: stopping without a grace period, which could not be "

@@ -27,7 +27,7 @@ _LONGEST_RECORD = TEXT_LIMIT + HEADER_WIDTH + 1
 
 
 class SegmentLine(NamedTuple):
-    """A line as the program wrote it, which may be stored as several records."""
+    """A log line as the program wrote it, which can be stored as several records."""
 
     time: float
     stream: str
@@ -165,7 +165,7 @@ def first_since(path: str, when: float) -> int:
 
 
 def _next_record(fd: int, start: int, end: int) -> tuple[int, float] | None:
-    """Return the offset and time of the first record that starts within a block."""
+    """Return the offset and time of the first log record that starts between two positions."""
     at = max(start - 1, 0)
     # otherwise, text before the first newline belongs to an earlier record
     is_begin = start == 0

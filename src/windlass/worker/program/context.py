@@ -62,7 +62,7 @@ def save_checkpoint(
     machine. Saving does not change `path`. Files that are unchanged since the previous checkpoint
     are not stored again. If files change during the save, an error is raised and nothing is stored.
 
-    Every replica may call this function, but only rank 0 saves. In all other ranks, outside of a
+    Every replica can call this function, but only rank 0 saves. In all other ranks, outside of a
     trial, and after the trial's end, the function does nothing and returns None.
 
     ```python
@@ -112,7 +112,7 @@ def save_checkpoint(
 def latest_checkpoint() -> str | None:
     """Return the path of a copy of the trial's newest checkpoint, or None if there is none.
 
-    The copy is a file or folder, as it was saved, and the program may change it. It exists until
+    The copy is a file or folder, as it was saved, and the program can change it. It exists until
     the attempt ends or a later call returns a newer checkpoint. A trial that continues another
     trial starts with that trial's checkpoint. Outside of a trial, this function returns None.
 
@@ -141,7 +141,7 @@ def latest_checkpoint() -> str | None:
 
 
 def _continue_steps(saver: checkpoint_records.Saver, copy: str) -> None:
-    """Let reports without a step continue after a checkpoint's step."""
+    """Let reports that state no step continue after the step of a restored checkpoint."""
     number = os.path.basename(os.path.dirname(copy)).partition("-")[0]
     record = checkpoint_records.read_record(saver.folder, int(number)) if number.isdecimal() else {}
     step = (record or {}).get("reported_step", (record or {}).get("step"))
@@ -180,7 +180,7 @@ _stop_signs: dict[str, tuple[str, str]] = {}  # the files that request a stop, b
 
 
 def _step(step: SupportsIndex) -> int:
-    """Convert a whole number to an int, because JSON cannot encode NumPy integers."""
+    """Convert a checkpoint's step to an int, because JSON cannot encode NumPy integers."""
     try:
         number = index(step)
     except TypeError:
@@ -259,9 +259,10 @@ def _item(value: Any) -> Any:
 
 
 def _part(shard: bool | tuple[int, int]) -> tuple[int, int] | None:
-    """Return a part's number and the number of parts, or None if one replica saves everything.
+    """Return the number of this process's checkpoint part, and the number of parts.
 
-    A launcher such as `torchrun` may set both numbers.
+    Return None if one replica saves the whole checkpoint. A launcher such as `torchrun` can set
+    both numbers.
     """
     if shard is False:
         return None

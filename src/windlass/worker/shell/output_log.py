@@ -18,7 +18,7 @@ PIECES = 16
 
 
 class Writer:
-    """Appends output to the newest file, deleting the oldest if there are too many."""
+    """Appends a shell's output to the newest file, deleting the oldest if there are too many."""
 
     def __init__(self, attempt_dir: str) -> None:
         self._folder = os.path.join(attempt_dir, FOLDER)
@@ -28,7 +28,10 @@ class Writer:
         self._fd: int | None = None
 
     def add(self, data: bytes) -> None:
-        """Append bytes. If the disk is full, drop them, because a terminal cannot wait."""
+        """Append bytes of output.
+
+        If the disk is full, drop them, because a terminal cannot wait.
+        """
         view = memoryview(data)
         try:
             while view:
@@ -43,7 +46,7 @@ class Writer:
             pass
 
     def close(self) -> None:
-        """Close the current file."""
+        """Close the current file of the shell's output."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
@@ -59,10 +62,10 @@ class Writer:
 
 
 def read(attempt_dir: str, position: int, most: int) -> tuple[int, bytes]:
-    """Return up to `most` bytes from `position` on, and the position of the first one.
+    """Return up to `most` bytes of a shell's output, and the position of the first byte.
 
-    If the bytes at `position` have already been deleted, the result starts at a later position. If
-    there is no output at `position` yet, the result is empty.
+    The result normally starts at `position`. If the output there has already been deleted, the
+    result starts at a later position. If there is no output at `position` yet, the result is empty.
 
     >>> import tempfile
     >>> home = tempfile.mkdtemp()
@@ -89,7 +92,7 @@ def read(attempt_dir: str, position: int, most: int) -> tuple[int, bytes]:
 
 
 def end(attempt_dir: str) -> int:
-    """Return the position after the last byte of output."""
+    """Return the position after the last byte of a shell's output."""
     folder = os.path.join(attempt_dir, FOLDER)
     pieces = _pieces(folder)
     if not pieces:

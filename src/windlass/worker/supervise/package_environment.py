@@ -58,7 +58,10 @@ class Environment:
 
     @property
     def is_complete(self) -> bool:
-        """Return whether the environment is complete. A marker file, written last, shows this."""
+        """Return whether the environment is complete.
+
+        A marker file, which is written last, shows this.
+        """
         return os.path.exists(os.path.join(self.target, _MARKER))
 
     def package_count(self) -> int:
@@ -75,7 +78,7 @@ class Environment:
         make_folder(os.path.dirname(self.target))
 
     def commands(self) -> list[list[str]]:
-        """Return the commands that create the environment, in order."""
+        """Return the commands that create the virtual environment, in order."""
         quiet = ["--no-progress", "--color", "never"]
         return [
             [self._uv, "venv", "--quiet", "--no-project", "--python", self._author_python,
@@ -97,6 +100,6 @@ class Environment:
         return kept
 
     def finish(self) -> None:
-        """Mark the environment as complete."""
+        """Mark the virtual environment as complete."""
         with open(os.path.join(self.target, _MARKER), "wb"):
             pass

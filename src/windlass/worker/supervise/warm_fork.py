@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _LULL = 0.005
+_INTERRUPTED = 130  # the exit code after an unhandled KeyboardInterrupt
 
 
 def serve(fd: int) -> None:
@@ -80,7 +81,10 @@ class _Spare:
         os.close(end)
 
     def take(self, attempt_dir: str) -> int | None:
-        """Give an attempt to the spare supervisor. Return its pid, or None if it has exited."""
+        """Pass an attempt to the spare supervisor.
+
+        Return the supervisor's pid, or None if it has exited.
+        """
         try:
             with open(self._pipe, "wb") as pipe:
                 pipe.write(os.fsencode(attempt_dir))
@@ -113,6 +117,8 @@ def call_here(attempt_dir: str, environ: Mapping[str, str]) -> None:
         code = 0
     except SystemExit as leaving:
         code = _exit_code(leaving)
+    except KeyboardInterrupt:  # before the function began or after it returned
+        code = _INTERRUPTED
     except BaseException:  # noqa: BLE001  # printed to the trial's log
         sys.excepthook(*sys.exc_info())
     finally:
@@ -205,7 +211,7 @@ def _write_over(name: str, text: str) -> None:
 
 
 def _close_all_but_standard() -> None:
-    """Close all descriptors inherited from the supervisor, including its lock."""
+    """Close all descriptors inherited from the supervisor, including the attempt's lock."""
     try:
         fds = [int(name) for name in os.listdir("/dev/fd")]
     except OSError:
@@ -230,10 +236,13 @@ def _exit_code(leaving: SystemExit) -> int:
 
 def _finish(code: int, preloaded: Collection[str]) -> int:
     """End the process as Python would: wait for threads, run exit handlers and flush output."""
-    threading = sys.modules.get("threading")
-    if threading is not None:
-        threading._shutdown()
-    atexit._run_exitfuncs()
+    threading: Any = sys.modules.get("threading")
+    for step in (threading and threading._shutdown, atexit._run_exitfuncs):
+        try:
+            if step is not None:
+                step()
+        except KeyboardInterrupt:  # it ends only the wait for a thread or one exit handler
+            code = code or _INTERRUPTED
     _let_go(preloaded)
     for stream in (sys.stdout, sys.stderr):
         if stream is None or getattr(stream, "closed", False):
@@ -247,10 +256,10 @@ def _finish(code: int, preloaded: Collection[str]) -> int:
 
 
 def _let_go(preloaded: Collection[str]) -> None:
-    """Flush open files and run finalizers.
+    """Flush all open files and run finalizers, as far as user code created them.
 
-    Fully shutting down the interpreter would take much longer. Objects loaded by the launcher have
-    nothing to write, and `gc.freeze` keeps them out of this list.
+    Fully shutting down the interpreter would take much longer. Objects that the launcher created
+    have nothing to write, and `gc.freeze` has hidden them from this search.
     """
     # in reverse, because a file's wrapper is newer than the file
     for candidate in reversed(gc.get_objects()):

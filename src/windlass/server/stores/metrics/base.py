@@ -27,10 +27,10 @@ class MetricStore(Protocol):
     """Stores metric points and their summaries. All methods are thread-safe."""
 
     def read_to_end(self, job: Job, ended: Iterable[ReplicaId], /) -> None:
-        """Read and count all points of attempts that have ended."""
+        """Read and count all metric points of attempts that have ended."""
 
     def forget(self, uid: str, /) -> None:
-        """Free the memory used for a job that reports no more points."""
+        """Free the memory used for the metrics of a job that reports no more points."""
 
     def fetch_curves(self, request: FetchMetrics, /) -> bytes:
         """Return the requested curves in one binary message."""
@@ -43,7 +43,14 @@ class MetricStore(Protocol):
     def columns(
         self, trial_id: int, wanted: Wanted, /
     ) -> Iterator[tuple[ReplicaId, dict[str, Column]]]:
-        """Yield all points of the wanted metrics in pieces, each from one attempt."""
+        """Yield all points of the metrics that `wanted` selects, in pieces.
+
+        Each piece contains an attempt and, for each metric, a column of points that this attempt
+        reported.
+        """
 
     def sizes(self, trial_id: int, /) -> tuple[int, ...]:
-        """Return the amount of data from each attempt. If a size changes, there are new points."""
+        """Return how much metric data each of a trial's attempts has written.
+
+        If a size changes, there are new points.
+        """
