@@ -1,0 +1,58 @@
+"""A Jupyter kernel that runs cells for tests."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbclient import NotebookClient
+
+PATIENCE = 60  # seconds for one cell
+
+
+class Kernel:
+    """A kernel and the notebook whose cells it has run."""
+
+    def __init__(self, client: NotebookClient) -> None:
+        self._client = client
+
+    def run(self, source: str, *, may_fail: bool = False) -> list[Any]:
+        """Run a cell and return its outputs as a saved notebook contains them."""
+        tags = ["raises-exception"] if may_fail else []
+        cell = nbformat.v4.new_code_cell(source, metadata={"tags": tags})
+        cells = self._client.nb.cells
+        cells.append(cell)
+        self._client.execute_cell(cell, len(cells) - 1)
+        return list(cell.outputs)
+
+    def interrupt(self) -> None:
+        """Interrupt the cell that runs, as the stop button of a notebook does."""
+        os.kill(self.pid, 2)
+
+    @property
+    def pid(self) -> int:
+        """The process id of the kernel."""
+        return int(self._client.km.provisioner.pid)
+
+
+@contextmanager
+def running_kernel(folder: Path, env: Mapping[str, str]) -> Iterator[Kernel]:
+    """Start a kernel in a folder, and stop it at the end of the `with` block."""
+    client = NotebookClient(nbformat.v4.new_notebook(), timeout=PATIENCE, allow_errors=False)
+    client.create_kernel_manager()
+    with client.setup_kernel(cwd=str(folder), env={**os.environ, **env}):
+        yield Kernel(client)
+
+
+def html_of(output: Any) -> str:
+    """Return the HTML of an output, or ""."""
+    return str(output.get("data", {}).get("text/html", ""))
+
+
+def text_of(outputs: list[Any], name: str = "stdout") -> str:
+    """Return what a cell printed to a stream."""
+    return "".join(o["text"] for o in outputs if o.get("name") == name)
