@@ -35,7 +35,7 @@ ALLOWED = {
     },
     "comparison": {"model"},
     "integrations": {"worker"},
-    "search": {"model", "client", "authoring", "comparison", "version", "home"},
+    "search": {"model", "client", "authoring", "comparison", "display", "version", "home"},
     "cli": {
         "model", "frameworks", "client", "authoring", "comparison", "display", "search",
         "packaging", "worker", "version", "home", "kube",

@@ -7,9 +7,9 @@ go to one output of the cell. Each update replaces this output, so that only the
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import threading
-import uuid
 from collections import deque
 from typing import Any
 
@@ -46,7 +46,7 @@ class CellOutput:
         if self._id:
             self._display.update_display(content, display_id=self._id, raw=True)
         else:
-            self._id = f"windlass-{uuid.uuid4().hex}"
+            self._id = f"windlass-{os.urandom(8).hex()}"
             self._display.display(content, display_id=self._id, raw=True)
 
 

@@ -34,8 +34,9 @@ _STYLE = (
     "div.windlass table.wl-t tbody tr:hover{background:rgba(128,128,128,.1)}"
     "div.windlass table.wl-t tr>:last-child{padding-right:4px}"
     "div.windlass table.wl-t .wl-n{text-align:right}"
-    "div.windlass table.wl-t .wl-w{white-space:normal;overflow-wrap:anywhere;max-width:34em}"
-    ".windlass .wl-k{display:inline-block;min-width:84px;opacity:.62}"
+    "div.windlass table.wl-t .wl-w{overflow:hidden;text-overflow:ellipsis;max-width:21em}"
+    "div.windlass table.wl-t .wl-w:only-child{max-width:none}"
+    ".windlass .wl-f{display:flex}.windlass .wl-f>:first-child{flex:0 0 84px;opacity:.62}"
     ".windlass svg{vertical-align:middle;overflow:visible;margin:1px 0}"
     ".windlass .wl-l{font-family:ui-monospace,Menlo,Consolas,monospace;font-size:12px;"
     "white-space:pre-wrap;overflow-wrap:anywhere}"
@@ -57,7 +58,7 @@ def text(value: str, longest: int = _LONGEST) -> str:
     >>> text("<b>\x1b[31m&\n")
     '&lt;b&gt;\\x1b[31m&amp;'
     """
-    return escape(shorten(clean(value), longest))
+    return escape(shorten(clean(value[: 2 * longest]), longest))
 
 
 def span(value: str, style: str = "") -> str:
@@ -71,7 +72,7 @@ def span(value: str, style: str = "") -> str:
 
 def fact(name: str, content: str) -> str:
     """Return a line with a name and its content, which is HTML already."""
-    return f'<div><span class="wl-k">{text(name)}</span>{content}</div>'
+    return f'<div class="wl-f"><span>{text(name)}</span><span>{content}</span></div>'
 
 
 def dot(colour: str) -> str:

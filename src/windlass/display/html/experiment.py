@@ -45,6 +45,6 @@ def _states(experiment: ExperimentRecord) -> str:
         key=lambda state_count: order.index(state_count[0]),
     )
     return " ".join(
-        f"<span>{dot(STATE_COLOURS[state])}{count} {state.value.lower()}&ensp;</span>"
-        for state, count in counted
+        f'<span style="margin-right:12px">{dot(STATE_COLOURS[state])}{text(label)}</span>'
+        for state, label in ((state, f"{count} {state.value.lower()}") for state, count in counted)
     )

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from windlass.display.html.elements import Budget, dot, fragment, line, span, text
 from windlass.display.table import Cell, Column, Row, text_of
 
+_LONGEST = 120  # characters of a cell
+
 
 class Html(str):
     """A cell's content that is HTML already, such as a curve."""
@@ -76,7 +78,7 @@ def _content(cell: str | Cell | Html) -> str:
     if isinstance(cell, Html):
         return cell
     if not isinstance(cell, Cell):
-        return text(cell)
+        return text(cell, _LONGEST)
     if cell.is_state:
         return dot(cell.style) + text(cell.text)
-    return span(cell.text, cell.style)
+    return span(cell.text[:_LONGEST], cell.style)
