@@ -35,8 +35,13 @@ class _Key(msgspec.Struct):
     home: str = ""
 
 
+class _Executable(msgspec.Struct):
+    type: str
+
+
 class _Launch(msgspec.Struct):
     key: _Key
+    executable: _Executable
     python: str
     env: dict[str, str]
     private: str | None

@@ -23,7 +23,7 @@ from windlass.model.errors import Conflict
 from windlass.model.metrics import Points
 from windlass.model.records import ExperimentRecord, TrialRecord, TrialState
 from windlass.model.requests import AskToStop
-from windlass.search.hopeless import hopeless_error, how_to_go_on
+from windlass.search.hopeless import hopeless_error
 from windlass.search.policy import INTERRUPTED, SearchPolicy, SearchState
 from windlass.search.progress_table import ProgressTable
 from windlass.search.result import SearchResult, metric_text, summary
@@ -42,9 +42,10 @@ class Driver:
 
     def __init__(
         self, client: Client, experiment: ExperimentRecord, launcher: Launcher, name: str,
-        settings: Settings, *, concurrent: int, timeout: float | None,
+        settings: Settings, *, concurrent: int, timeout: float | None, to_continue: str,
     ) -> None:  # fmt: skip
         self._transport = client.transport
+        self._to_continue = to_continue
         self._launcher = launcher
         self._concurrent = concurrent
         self._deadline = None if timeout is None else time.monotonic() + timeout
@@ -105,7 +106,9 @@ class Driver:
             if not self._policy.running and (self._is_late or not self._policy.to_begin):
                 return
             self._follow(live)
-            if (flaw := hopeless_error(self._policy, self._transport)) is not None:
+            if (
+                flaw := hopeless_error(self._policy, self._transport, self._to_continue)
+            ) is not None:
                 self._stop_all(self._unfinished())
                 raise flaw
 
@@ -215,4 +218,4 @@ class Driver:
         lines = [f"Search {policy.name!r} was interrupted{after}."]
         if (best := policy.best) is not None:
             lines.append(f"Best so far: trial {best.record.id}, {metric_text(policy, best)}")
-        return [*lines, f"To go on: {how_to_go_on(self._experiment.id)}"]
+        return [*lines, f"To continue: {self._to_continue}"]

@@ -187,6 +187,9 @@ def _check_all(
 ) -> None:
     if any("\0" in value for value in private.environ.values()):
         raise InvalidArgument.of(["an environment variable contains a NUL character"])
+    odd = [name for name in private.environ if not name or "=" in name]
+    if odd:
+        raise InvalidArgument.of([f"{shown(odd[0])} cannot be the name of an environment variable"])
     checked: set[bytes] = set()
     for number, request in enumerate(requests, 1):
         with _naming(number, len(requests)):

@@ -41,6 +41,7 @@ HEAD = struct.Struct("<3sBI")  # magic, number of values, crc32 of the line with
 
 _NUDGE_EVERY = 0.05  # seconds; after a nudge, the server reads again by itself after this interval
 _MOST_UNWRITTEN = 1 << 20  # bytes that are waiting for disk space
+_LAST_CHANCE = 10.0  # seconds of retries at the end of the program
 # Without O_NONBLOCK, opening a pipe in the file's place would block forever.
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK
 _ODD = {"nan": '"nan"', "inf": '"inf"', "-inf": '"-inf"'}
@@ -220,7 +221,9 @@ class Sink:
     def _flush(self) -> None:
         rest = b"".join(self._take_unwritten())
         if rest:
+            from windlass.worker.common.file_reads import retried
+
             try:
-                write_all(self._path, rest)
+                retried(lambda: write_all(self._path, rest), _LAST_CHANCE)
             except OSError:
                 pass

@@ -7,11 +7,11 @@ import pickle
 import reprlib
 import sys
 
-from windlass.worker.common.atomic_files import remove_if_there, when_there_is_space, write_json
+from windlass.worker.common.atomic_files import remove_if_there, retry_write, write_json
 from windlass.worker.common.file_reads import read_json, retried
 from windlass.worker.common.mask_secrets import mask_text
 from windlass.worker.common.own_attempt import moved_dir
-from windlass.worker.program.call_file import open_call
+from windlass.worker.program.call_file import open_blob_file, open_call
 from windlass.worker.program.failure import Failure
 from windlass.worker.program.pickle_values import (
     SerializationFault,
@@ -70,6 +70,9 @@ def run_call(attempt_dir: str) -> None:
     except SerializationFault as fault:
         failure.record_unpicklable(str(fault))
         sys.exit(1)
+    except OSError as error:
+        failure.record_unstored(error)
+        sys.exit(1)
 
 
 def load_payload(
@@ -122,7 +125,7 @@ def _changed(
     import inspect
 
     changes: dict[str, Any] = {}
-    with open(path, "rb") as file:  # may contain several sets of changes
+    with open_blob_file(path) as file:  # may contain several sets of changes
         while file.peek(1):
             changes.update(pickle.load(file))  # noqa: S301  # the author wrote the file
     bound = inspect.signature(function).bind_partial(*args, **kwargs)
@@ -158,7 +161,7 @@ def store_result(attempt_dir: str, value: object, secrets: Sequence[str] = ()) -
         os.replace(temporary, target)
 
     try:
-        when_there_is_space(attempt, "the result")
+        retry_write(attempt, "the result")
     except SerializationFault:
         remove_if_there(temporary)
         remove_if_there(os.path.join(attempt_dir, "result.json"))

@@ -12,9 +12,10 @@ from __future__ import annotations
 import binascii
 import io
 import json
-import os
+from functools import partial
 
 from windlass.worker.blobs.digest import path_in_store
+from windlass.worker.common.file_reads import retried
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def large_values(path: str) -> dict[str, int]:
 
 def open_call(path: str, blobs: str) -> io.BufferedIOBase:
     """Open a call's pickle, with large values from the store `blobs`."""
-    file = open(path, "rb")  # noqa: SIM115  # the caller closes it
+    file = open_blob_file(path)
     if file.peek(len(_BEGIN))[: len(_BEGIN)] != _BEGIN:
         return file
     with file:
@@ -67,6 +68,11 @@ def open_call(path: str, blobs: str) -> io.BufferedIOBase:
         for part in content["pickle"]
     ]
     return io.BufferedReader(_Parts(parts), _BUFFER)
+
+
+def open_blob_file(path: str) -> io.BufferedReader:
+    """Open a file for reading. Reads are retried after temporary errors."""
+    return io.BufferedReader(_Parts([path]), _BUFFER)
 
 
 class _Parts(io.RawIOBase):
@@ -82,7 +88,7 @@ class _Parts(io.RawIOBase):
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
         while True:
             if self._current is not None:
-                count = self._current.readinto(buffer)
+                count = retried(partial(self._current.readinto, buffer))
                 if count or not len(buffer):
                     return count or 0
                 self._current.close()
@@ -90,5 +96,7 @@ class _Parts(io.RawIOBase):
             if not self._rest:
                 return 0
             part = self._rest.pop()
-            is_file = isinstance(part, str)
-            self._current = io.FileIO(os.fspath(part)) if is_file else io.BytesIO(part)  # type: ignore[arg-type]
+            if isinstance(part, str):
+                self._current = retried(partial(io.FileIO, part))
+            else:
+                self._current = io.BytesIO(part)

@@ -12,8 +12,8 @@ import os
 import time
 
 from windlass.worker.common.atomic_files import (
+    retry_write,
     take_lock,
-    when_there_is_space,
     write_json,
     write_json_once,
 )
@@ -90,7 +90,7 @@ class Presence:
                 "ended": ended,
                 **self._outcome(error),
             }
-            when_there_is_space(lambda: write_json_once(path, record), "the end of the trial")
+            retry_write(lambda: write_json_once(path, record), "the end of the trial")
         except FileNotFoundError:
             if os.path.isdir(self._dir):
                 raise  # otherwise the trial was stopped and deleted, which is not an error

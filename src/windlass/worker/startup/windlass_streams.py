@@ -61,6 +61,7 @@ class OrderedFile(io.FileIO):
 
     def __init__(self, fd: int) -> None:
         super().__init__(fd, "wb", closefd=False)
+        self.fd = fd  # unlike `fileno`, known even after the program has closed this stream
         self._plain_write = super().write
 
     def await_change(self) -> None:
@@ -68,8 +69,8 @@ class OrderedFile(io.FileIO):
         self.write = self._change  # type: ignore[method-assign]  # see above
 
     def _change(self, data: Any) -> int:
-        if _has_unread(self.other.fileno()):
-            _budget.wait(self.other.fileno())
+        if _has_unread(self.other.fd):
+            _budget.wait(self.other.fd)
         self.write = self._plain_write  # type: ignore[method-assign]  # see above
         self.other.await_change()
         return self._plain_write(data)

@@ -113,6 +113,8 @@ def call_here(attempt_dir: str, environ: Mapping[str, str]) -> None:
         code = 0
     except SystemExit as leaving:
         code = _exit_code(leaving)
+    except BaseException:  # noqa: BLE001  # printed to the trial's log
+        sys.excepthook(*sys.exc_info())
     finally:
         os._exit(_finish(code, preloaded))
 
