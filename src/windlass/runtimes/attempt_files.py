@@ -71,9 +71,9 @@ _UNREADABLE = ExitRecord(reason="Lost", message="its exit record is damaged")
 
 
 class AttemptFiles:
-    """The files of one attempt.
+    """Reads and writes the files in one attempt's directory.
 
-    Subclasses add the machine or pod on which the attempt runs.
+    A subclass for each runtime also knows the machine or the pod on which the attempt runs.
     """
 
     def __init__(self, uid: str, replica: ReplicaId, path: Path) -> None:

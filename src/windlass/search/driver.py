@@ -79,7 +79,10 @@ class Driver:
     # -- the loop -----------------------------------------------------------------------
 
     def _recall(self, live: Live) -> None:
-        """Load all recorded trials, which make up the first part of the event stream."""
+        """Pass all recorded trials and points to the policy.
+
+        The event stream starts with these records.
+        """
         records, points = [], []
         rounds = 0
         while rounds < 2:  # the experiment comes both before and after its trials
@@ -113,7 +116,7 @@ class Driver:
                 raise flaw
 
     def _fill(self) -> None:
-        """Start trials up to the maximum number of concurrent ones."""
+        """Start new trials until the maximum number of concurrent trials is reached."""
         policy = self._policy
         while count := min(policy.to_begin, self._concurrent - len(policy.running)):
             if count < 0:
@@ -124,7 +127,7 @@ class Driver:
             self._adding = []
 
     def _follow(self, live: Live) -> None:
-        """Wait for events and carry out the resulting orders."""
+        """Wait for events of the trials, and carry out the policy's orders to stop trials."""
         policy = self._policy
         going = policy.running
         due = policy.next_due(time.monotonic())
@@ -143,7 +146,10 @@ class Driver:
             live.say(*([(self._progress.describe_end(tried), "")] for tried in ended))
 
     def _next(self, seconds: float | None) -> ExperimentNews:
-        """Return the next event. Raise `queue.Empty` if none arrives within `seconds`."""
+        """Return the experiment's next event.
+
+        Raise `queue.Empty` if none arrives within `seconds`.
+        """
         news = self._inbox.get_nowait() if seconds == 0.0 else self._inbox.get(timeout=seconds)
         if isinstance(news, BaseException):
             raise news

@@ -323,7 +323,7 @@ class View:
         return share + (f" {format_duration(passed)}" if passed else "")
 
     def _draw_begun(self, lanes: Lanes, line: OutputLine) -> None:
-        """Draw a replica's unfinished line, cut to the terminal's width."""
+        """Draw a replica's unfinished line in place of the status line, cut to the terminal."""
         from windlass.client.terminal.interleave import uncoloured
 
         width = terminal_size()[0] - len(lanes.prefix(line.name)) - 1

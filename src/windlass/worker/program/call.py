@@ -121,7 +121,10 @@ def load_source_lines(file: BufferedIOBase) -> None:
 def _changed(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], path: str
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return a repeated call's arguments, with changed values from the file `path`."""
+    """Return the arguments of a call that is repeated with changes.
+
+    The file `path` contains the changed values, by parameter name.
+    """
     import inspect
 
     changes: dict[str, Any] = {}
@@ -195,7 +198,7 @@ def _set_import_paths(launch: Mapping[str, Any]) -> None:
 
 
 def _set_own_file(function: Callable[..., Any], launch: Mapping[str, Any]) -> None:
-    """Set `__file__` for a function pickled by value to its file's restored copy."""
+    """Set the `__file__` that a function pickled by value sees to its file's restored copy."""
     names = getattr(function, "__globals__", {})
     file, root = names.get("__file__"), launch["root"].rstrip("/") + "/"
     if launch["root"] and isinstance(file, str) and file.startswith(root):

@@ -56,7 +56,7 @@ def large_values(path: str) -> dict[str, int]:
 
 
 def open_call(path: str, blobs: str) -> io.BufferedIOBase:
-    """Open a call's pickle, with large values from the store `blobs`."""
+    """Open a call's pickle for reading. Large values come from the blob store `blobs`."""
     file = open_blob_file(path)
     if file.peek(len(_BEGIN))[: len(_BEGIN)] != _BEGIN:
         return file
@@ -76,7 +76,10 @@ def open_blob_file(path: str) -> io.BufferedReader:
 
 
 class _Parts(io.RawIOBase):
-    """The concatenation of bytes and files. Unpickling reads each large value into its place."""
+    """A stream that consists of several pieces one after the other: bytes, and contents of files.
+
+    Unpickling reads each large value directly from its file.
+    """
 
     def __init__(self, parts: Sequence[bytes | str]) -> None:
         self._rest = list(reversed(parts))

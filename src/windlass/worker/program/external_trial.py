@@ -51,7 +51,7 @@ class Presence:
 
     @property
     def is_here(self) -> bool:
-        """Return whether the current process is the registered one, rather than a fork of it."""
+        """Return whether the current process registered itself and is not merely a fork."""
         return self.owner == os.getpid() and self._lock is not None
 
     def begin(self) -> None:
@@ -136,7 +136,10 @@ class Presence:
         self.let_go()
 
     def let_go(self) -> None:
-        """Release the lock in a fork of the registered process. The parent process keeps it."""
+        """Close this process's descriptor of the attempt's lock.
+
+        In a fork, this does not release the lock, because the registered process still holds it.
+        """
         if self._lock is not None:
             if _is_at(self._lock, os.path.join(self._dir, "lock")):
                 os.close(self._lock)

@@ -41,7 +41,7 @@ class Failure:
             pass  # user code may have closed stderr
 
     def note(self, error: BaseException) -> None:
-        """Keep an exception's traceback for `record` without printing it."""
+        """Keep an exception's traceback for `record`, but do not print the traceback."""
         self._text = self._format(error)
 
     def record(self, error: BaseException, dumps: Callable[[BaseException], bytes]) -> None:
@@ -86,7 +86,7 @@ class Failure:
             sys.stderr.write(f"windlass: the exception could not be recorded: {error}\n")
 
     def _format(self, error: BaseException) -> str:
-        """Return an exception's traceback without Windlass frames."""
+        """Return an exception's traceback without Windlass frames and with the author's paths."""
         import traceback
 
         _leave_out_own_frames(error)

@@ -65,7 +65,7 @@ class OrderedFile(io.FileIO):
         self._plain_write = super().write
 
     def await_change(self) -> None:
-        """Let the next write wait for the other pipe."""
+        """Make the next write to this pipe wait until the supervisor has read the other pipe."""
         self.write = self._change  # type: ignore[method-assign]  # see above
 
     def _change(self, data: Any) -> int:
@@ -85,7 +85,7 @@ class _Budget:
         self._next = 0.0
 
     def wait(self, fd: int) -> None:
-        """Wait until a pipe is empty. The system cannot notify us of this."""
+        """Wait, by polling, until a pipe is empty. The system has no notification for this."""
         began = now = time.monotonic()
         if now < self._next or self._waited > _CREDIT + _SHARE * (now - self._began):
             return
