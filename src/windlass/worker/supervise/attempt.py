@@ -208,7 +208,7 @@ class Supervision:
         if launch["volumes"]:
             from windlass.worker.supervise.volumes import link_volumes
 
-            link_volumes(launch["volumes"], cwd)
+            link_volumes(launch["volumes"], launch["work"], launch["workdir"])
         if launch["executable"]["type"] == "process":  # it never calls `wl.output_dir`
             make_folder(child_process.output_folder(launch), 0o700)
         environ = child_process.build_environ(launch, self._private, python, os.environ)
