@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator, Mapping
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import nbformat
 from nbclient import NotebookClient
+
+from harness import eventually
 
 PATIENCE = 60  # seconds for one cell
 
@@ -29,9 +34,23 @@ class Kernel:
         self._client.execute_cell(cell, len(cells) - 1)
         return list(cell.outputs)
 
+    def when_shown(self, text: str, then: Callable[[], object]) -> None:
+        """Call a function in a thread once the output of the next cell contains a text."""
+        count = len(self._client.nb.cells)
+
+        def is_shown() -> bool:
+            outputs = [cell.outputs for cell in self._client.nb.cells[count:]]
+            return text in json.dumps(outputs)
+
+        def watch() -> None:
+            eventually(is_shown, f"the cell shows {text!r}")
+            then()
+
+        threading.Thread(target=watch, daemon=True).start()
+
     def interrupt(self) -> None:
         """Interrupt the cell that runs, as the stop button of a notebook does."""
-        os.kill(self.pid, 2)
+        os.kill(self.pid, signal.SIGINT)
 
     @property
     def pid(self) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 import pytest
 
 import windlass as wl
-from harness import eventually
 from notebook_kernel import Kernel, html_of, running_kernel, text_of
 
 pytestmark = pytest.mark.finding("U17")
@@ -84,7 +82,7 @@ def test_a_cell_keeps_only_the_last_state_of_a_progress_bar(kernel: Kernel, home
 
 def test_a_wait_updates_its_status_in_place(kernel: Kernel, home: Path, tmp_path: Path) -> None:
     go = tmp_path / "go"
-    threading.Timer(1.5, go.touch).start()
+    kernel.when_shown("running", go.touch)
     outputs = kernel.run(f"train.submit(0.5, {str(go)!r}).wait()")
     assert [o["output_type"] for o in outputs] == ["display_data", "execute_result"]
     assert _status(outputs)[0].endswith("(train) succeeded")
@@ -96,7 +94,7 @@ def test_a_map_shows_one_status_for_all_its_trials(
     kernel: Kernel, home: Path, tmp_path: Path
 ) -> None:
     go = tmp_path / "go"
-    threading.Timer(2.0, go.touch).start()
+    kernel.when_shown("of 4 done", go.touch)
     outputs = kernel.run(f"list(train.starmap([(n, {str(go)!r}) for n in range(4)]))")
     assert _status(outputs) == ["train: 4 of 4 done"]
     assert text_of(outputs) == "reported\n" * 4
@@ -104,7 +102,7 @@ def test_a_map_shows_one_status_for_all_its_trials(
 
 def test_an_interrupted_call_stops_its_trial(kernel: Kernel, home: Path, tmp_path: Path) -> None:
     go = tmp_path / "never"
-    interrupt_when_running(kernel)
+    kernel.when_shown("reported", kernel.interrupt)
     outputs = kernel.run(f"train(0.5, {str(go)!r})", may_fail=True)
     trial = next(wl.list_trials(sort_by="-id"))
     assert outputs[-1]["ename"] == "KeyboardInterrupt"
@@ -116,7 +114,7 @@ def test_an_interrupted_wait_leaves_the_trial_running(
     kernel: Kernel, home: Path, tmp_path: Path
 ) -> None:
     go = tmp_path / "go"
-    interrupt_when_running(kernel)
+    kernel.when_shown("running", kernel.interrupt)
     outputs = kernel.run(f"train.submit(0.5, {str(go)!r}).wait()", may_fail=True)
     trial = next(wl.list_trials(sort_by="-id"))
     assert _status(outputs) == [f"stopped waiting for trial {trial.id} (train) running"]
@@ -152,19 +150,3 @@ def test_trials_differences_and_curves_are_shown_as_html(kernel: Kernel) -> None
     assert "lr" in html_of(diff)
     [curves] = kernel.run("first.metrics('loss')")
     assert html_of(curves).count("<svg") == 1
-
-
-def interrupt_when_running(kernel: Kernel) -> None:
-    """Interrupt the kernel as soon as a trial has reported something."""
-    before = next(wl.list_trials(sort_by="-id")).id
-
-    def interrupt() -> None:
-        def runs() -> bool:
-            trial = next(wl.list_trials(sort_by="-id"))
-            return trial.id > before and bool(trial.summary_metrics)
-
-        eventually(runs, "the trial runs")
-        threading.Event().wait(0.5)  # the cell shows the state
-        kernel.interrupt()
-
-    threading.Thread(target=interrupt, daemon=True).start()
