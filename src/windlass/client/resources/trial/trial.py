@@ -67,17 +67,22 @@ class Trial(TrialProperties, Generic[R]):
         value: R = self.outcome(end).get()
         return value
 
-    def outcome(self, end: StreamEnd | None = None) -> Outcome:
+    def outcome(
+        self,
+        end: StreamEnd | None = None,
+        is_shown: Callable[[str], bool] = lambda _text: False,
+    ) -> Outcome:
         """Return a finished trial's outcome, which is a value or an error.
 
         `end` is the last event in the trial's stream. It often contains all data, which saves
-        requests.
+        requests. The error does not repeat text for which `is_shown` returns True.
         """
         return outcome_of(
             self._record,
             lambda: self._bytes("result", end.result if end else None),
             lambda: self._bytes("error", end.error if end else None),
             lambda: list(self.logs(tail=20)),
+            is_shown,
         )
 
     # -- output, metrics, checkpoints, files ----------------------------------------------
