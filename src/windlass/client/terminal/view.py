@@ -133,7 +133,7 @@ class View:
                 self._since = time.monotonic()
 
     def stage(self, text: str) -> None:
-        """Show this program's current step, which may take long, in the status line."""
+        """Show this program's current step, which can take long, in the status line."""
         self.status(text)
         self.wait_for(text)
 
@@ -257,7 +257,7 @@ class View:
     def _write(self, target: TextIO, text: str) -> None:
         """Write text after everything written earlier, even to the other stream.
 
-        Stdout and stderr may lead to the same file or pipe, so the other stream is flushed first.
+        Stdout and stderr can lead to the same file or pipe, so the other stream is flushed first.
         """
         if self._last_target is not None and self._last_target is not target:
             self._last_target.flush()

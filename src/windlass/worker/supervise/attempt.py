@@ -144,7 +144,10 @@ class Supervision:
         }
 
     def run(self) -> None:
-        """Write the first state, run the process, write the exit record, and clean up."""
+        """Run the attempt: write its first state, run its process, and write its exit record.
+
+        Afterwards, clean up.
+        """
         self._write_first_state()
         ending: dict[str, Any]
         try:

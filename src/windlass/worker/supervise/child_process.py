@@ -217,7 +217,7 @@ class Fork:
         self._stdout, self._stderr = stdout, stderr
 
     def has_ended(self) -> bool:
-        """Return whether the fork was killed while waiting. If so, close its pipes."""
+        """Return whether this waiting fork was killed. If so, close its pipes."""
         ended, _ = os.waitpid(self._pid, os.WNOHANG)
         if ended:
             _close(self._stdout, self._stderr, self._orders, self._fault)
@@ -236,7 +236,7 @@ class Fork:
     ) -> Child:
         """Run a program in the fork. Its output goes to two pipes, or to one if `merged`.
 
-        `author` may contain the submitting process's umask and limit on open files. If `call` is
+        `author` can contain the submitting process's umask and limit on open files. If `call` is
         set, it is an attempt's directory, and the fork calls that attempt's function instead of a
         program. If `terminal` is set, it replaces the pipes. It must be opened before the fork.
         """
