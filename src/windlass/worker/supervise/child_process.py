@@ -34,6 +34,7 @@ _OF_ANOTHER = (
     "WINDLASS_CHECKPOINTS",
 )
 GIVEN = "WINDLASS_GIVEN"
+FAULT_HANDLER = "PYTHONFAULTHANDLER"
 _WORKER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _STARTUP = os.path.join(_WORKER, "startup")  # the folder of `sitecustomize.py`
 _BOOTSTRAP = os.path.join(_WORKER, "bootstrap.py")
@@ -71,6 +72,7 @@ def build_environ(
     author = {name: value for name, value in author.items() if name not in foreign}
     environ = {
         "PYTHONUNBUFFERED": "1",
+        FAULT_HANDLER: "1",  # Python prints all threads' stacks if C code crashes
         **(launch.get("defaults") or {}),
         **author,
         **launch["env"],
