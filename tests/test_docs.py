@@ -181,8 +181,8 @@ class Reader:
             "WINDLASS_CPUS": cpus,
             "WINDLASS_HOME": str(self.home),
             "PATH": f"{BIN}{os.pathsep}{ours['PATH']}",
-            "WINDLASS_REPORT_WAITS": "never",  # the pages show an idle machine
             "TERM": "dumb",
+            "WINDLASS_REPORT_WAITS": "never",
             "COLUMNS": "100",
         }
 

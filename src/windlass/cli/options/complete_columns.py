@@ -18,7 +18,7 @@ def complete_columns(
     from click.shell_completion import CompletionItem
 
     from windlass.cli.options.server_probe import recent_trials
-    from windlass.cli.output.trial_columns import column_names
+    from windlass.display.trial_columns import column_names
 
     before, comma, begun = incomplete.rpartition(",")
     trials = recent_trials()

@@ -23,6 +23,7 @@ def draw(
     log: bool = False,
     marks: str = "",
     paint: Callable[[str, int], str] = lambda text, _curve: text,
+    format_step: Callable[[float], str] = "{:g}".format,
 ) -> list[str]:
     r"""Draw curves as lines of text, with values at the left and steps below.
 
@@ -64,10 +65,24 @@ def draw(
         f"{label.rjust(margin)} {'|' if plain else '┤'}{text}".rstrip()
         for label, text in zip(labels, canvas.rows(paint), strict=True)
     ]
-    ends = f"{first:g}", f"{last:g}"
+    ends = format_step(first), format_step(last)
     between = " " * max(canvas.width - len(ends[0]) - len(ends[1]), 1)
     below = ends[0] if first == last else between.join(ends)
     return [*lines, " " * (margin + 2) + below]
+
+
+def describe_left_out(values: Sequence[float], *, log: bool) -> list[str]:
+    """Return lines that count the values without a position on the value axis.
+
+    >>> describe_left_out([1, 0, float("nan")], log=True)[1]
+    'Not drawn on a logarithmic axis, because they are zero or negative: 1'
+    """
+    odd = sum(not can_draw(value) for value in values)
+    low = sum(not can_draw(value, log=log) for value in values) - odd
+    lines = [f"Not drawn, because they are NaN or infinite: {odd} of the points"] if odd else []
+    if low:
+        lines.append(f"Not drawn on a logarithmic axis, because they are zero or negative: {low}")
+    return lines
 
 
 def can_draw(value: float, *, log: bool = False) -> bool:
