@@ -50,9 +50,13 @@ class Lanes:
     def prefix(self, name: str, *, coloured: bool = False) -> str:
         """Return a replica's line prefix, which contains its padded name.
 
+        A single replica has no name, and its lines have no prefix.
+
         >>> Lanes(["ps-0", "worker-0"]).prefix("ps-0")
         'ps-0     | '
         """
+        if not self._positions:
+            return ""
         text = f"{name:<{self._width}} |"
         if not coloured:
             return f"{text} "

@@ -666,6 +666,7 @@ class Trial(TrialProperties, Generic[R]):
         for message in following:
             if isinstance(message, StreamEnd):
                 self._replace(message.trial)
+                show(message.trial)
                 return message
             if isinstance(message, TrialRecord):
                 self._replace(message)
@@ -686,6 +687,11 @@ class Trial(TrialProperties, Generic[R]):
         seconds = seconds_run(record)
         duration = "" if seconds is None else f" in {format_duration(seconds)}"
         return f"<{type(self).__name__} {record.id} {record.name}: {record.state.value}{duration}>"
+
+    def _repr_html_(self) -> str | None:
+        from windlass.client.resources.notebook_html import trial_html
+
+        return trial_html(self._transport, self._record)
 
 
 def get_trial(transport: Transport, trial_id: int) -> Trial[Any]:
