@@ -59,6 +59,16 @@ def wait_for(path: str) -> str:
     return "done"
 
 
+def wait_for_interrupt(path: str) -> str:
+    try:
+        print("waiting")
+        while not os.path.exists(path):
+            time.sleep(0.01)
+    except KeyboardInterrupt:
+        return "interrupted"
+    return "done"
+
+
 def chatter(count: int) -> int:
     for number in range(count):
         print("line", number, flush=True)

@@ -155,6 +155,20 @@ def test_a_remote_attempt_stops_within_its_grace_period(
     assert agent.ending()["reason"] == "Stopped"
 
 
+@pytest.mark.finding("U5")
+def test_ctrl_c_interrupts_a_remote_program(
+    elsewhere: RemoteSite, home: Path, tmp_path: Path
+) -> None:
+    trial = finished(programs.wait_for_interrupt, str(_there(tmp_path)))
+    agent = elsewhere.run(trial)
+    _leave(tmp_path)
+    agent.wait_for_text("waiting")
+    write_json(str(agent.folder / paths.STOP), {"grace": PATIENCE, "interrupt": True})
+    _publish(home, trial)
+    assert agent.wait() == 0  # the function has caught the KeyboardInterrupt and returned
+    assert agent.ending()["reason"] == "Stopped"
+
+
 def test_a_remote_program_sees_the_request_to_stop(
     elsewhere: RemoteSite, home: Path, tmp_path: Path
 ) -> None:
