@@ -59,6 +59,13 @@ class Home:
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         return self.check()
 
+    def make_folder(self, name: str) -> Path:
+        """Create a folder in the home. Raise an error if other users can write to it."""
+        folder = self.path / name
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        check_private(str(folder))
+        return folder
+
     @property
     def server_file(self) -> Path:
         return self.path / "server.json"

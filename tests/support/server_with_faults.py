@@ -265,6 +265,7 @@ def _main() -> int:
 
     launchers = Launchers()
     launchers.prepare(sys.executable, os.environ)
+    os.umask(0o077)
     return serve_home(sys.argv[1], int(sys.argv[2]), launchers)
 
 

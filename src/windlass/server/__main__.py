@@ -17,11 +17,17 @@ def main() -> int:
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [path for path in sys.path if path and os.path.abspath(path) != here]
     sys.path += [path for path in sys.argv[3:] if path not in sys.path]
-    _load_own_package(os.path.dirname(here))
+    package = os.path.dirname(here)
+    _load_own_package(package)
+    os.umask(0o077)  # only the owner can read and write what this process creates
+    from windlass.server.bytecode_folder import use_bytecode_folder
+
+    # From here on, all modules of this installation are imported through the cache.
+    bytecode = use_bytecode_folder(sys.argv[1], package)
     from windlass.runtimes.local.warm_launchers import Launchers
 
     # Start the process launcher early, because most trials use the same interpreter as this server.
-    launchers = Launchers()
+    launchers = Launchers(bytecode)
     launchers.prepare(sys.executable, os.environ)
     from windlass.server.startup import serve_home
 

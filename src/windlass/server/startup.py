@@ -86,7 +86,6 @@ _log = logging.getLogger("windlass")
 
 def serve_home(path: str, ready_fd: int, launchers: Launchers) -> int:
     """Run a home's server until a signal stops it. Write "ready" or an error to `ready_fd`."""
-    os.umask(0o077)
     # Threads switch more often than by default (every 5 ms), so that a thread that reconciles a job
     # does not delay a response.
     sys.setswitchinterval(0.0005)

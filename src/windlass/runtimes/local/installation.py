@@ -42,7 +42,9 @@ def supervisor_command(python: str) -> list[str]:
     base = getattr(sys, "_base_executable", "")
     for program in (sys.executable, base, python):
         if _is_program(program):
-            return [program, "-I", "-S", SUPERVISOR]
+            # With -I, the interpreter ignores PYTHONDONTWRITEBYTECODE.
+            compiling = ["-B"] if sys.dont_write_bytecode else []
+            return [program, "-I", "-S", *compiling, SUPERVISOR]
     raise InstallationGone(
         f"the server's interpreter was moved or deleted: {sys.executable} does not exist. "
         "To start a server of this installation: windlass server stop"

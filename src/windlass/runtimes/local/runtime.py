@@ -238,7 +238,8 @@ class LocalRuntime:
             self._write_blob(os.path.basename(path))
         pid = self._launchers.start(launch["python"], _environ_of(launch), attempt.path)
         if pid is None:
-            started = _Started(_spawn(supervisor_command(launch["python"]), attempt.path))
+            command = supervisor_command(launch["python"])
+            started = _Started(_spawn(command, attempt.path, self._launchers.bytecode))
         else:
             started = _Started(pid=pid)
         self._reap()
@@ -325,11 +326,11 @@ class _Started:
             self._process.returncode = self._process.poll() or 0
 
 
-def _spawn(command: list[str], attempt: Path) -> subprocess.Popen[bytes]:
+def _spawn(command: list[str], attempt: Path, bytecode: str) -> subprocess.Popen[bytes]:
     with open(attempt / "supervisor.err", "ab") as errors:
         os.chmod(errors.fileno(), 0o600)
         return subprocess.Popen(
-            [*command, str(attempt)],
+            [*command, str(attempt), *([bytecode] if bytecode else [])],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=errors,

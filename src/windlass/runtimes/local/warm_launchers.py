@@ -33,7 +33,9 @@ _log = logging.getLogger(__name__)
 class Launchers:
     """A runtime's launchers, by interpreter and by the variables that it reads at its start."""
 
-    def __init__(self) -> None:
+    def __init__(self, bytecode: str = "") -> None:
+        """Set up the launchers. They cache their bytecode in the folder `bytecode`, if any."""
+        self.bytecode = bytecode
         self._lock = threading.Lock()
         self._by_key: dict[str, _Launcher] = {}
 
@@ -73,7 +75,7 @@ class Launchers:
             launcher = None
         if launcher is None:
             self._make_room()
-            launcher = _Launcher(python, kept)
+            launcher = _Launcher(python, kept, self.bytecode)
         self._by_key[key] = launcher  # the newest last
         return key, launcher
 
@@ -85,7 +87,7 @@ class Launchers:
 class _Launcher:
     """A warm interpreter and the socket through which the server sends requests to it."""
 
-    def __init__(self, python: str, environ: Mapping[str, str]) -> None:
+    def __init__(self, python: str, environ: Mapping[str, str], bytecode: str) -> None:
         ours, theirs = socket.socketpair()
         ours.settimeout(_PATIENCE)
         self._socket = ours
@@ -94,7 +96,7 @@ class _Launcher:
         own = {name: text for name, text in os.environ.items() if not _is_of_a_process(name)}
         with theirs:
             self._process = subprocess.Popen(
-                [python, _LAUNCHER, str(theirs.fileno())],
+                [python, _LAUNCHER, str(theirs.fileno()), bytecode],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -39,7 +39,6 @@ _INTERRUPTED = 130  # the exit code after an unhandled KeyboardInterrupt
 
 def serve(fd: int) -> None:
     """Fork a supervisor for each requested attempt directory until the socket is closed."""
-    _warm_up()
     # the system reaps supervisors, because the launcher does not wait for them
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     for number in (signal.SIGINT, signal.SIGHUP):
@@ -128,7 +127,8 @@ def call_here(attempt_dir: str, environ: Mapping[str, str]) -> None:
         os._exit(_finish(code, preloaded))
 
 
-def _warm_up() -> None:
+def warm_up() -> None:
+    """Import what nearly every attempt needs, before the first fork."""
     try:
         import cloudpickle  # noqa: F401  # nearly every payload needs it
     except ImportError:
