@@ -20,6 +20,7 @@ from windlass.authoring.prepare.call_site import (
 from windlass.authoring.prepare.code_source import Source, cache_of
 from windlass.authoring.prepare.large_call import LARGE_CALL, warn_of_large_call
 from windlass.authoring.prepare.options import Options, refuse_recorded_secrets
+from windlass.client.connection.script_loading import refuse_while_loading
 from windlass.model.job import (
     Code,
     Executable,
@@ -34,6 +35,7 @@ from windlass.model.requests import CreateTrial, Private
 from windlass.packaging.draft import Call, Draft, Program, mask, mask_sources
 from windlass.packaging.function_sources import FunctionSource, dump_lines, find_sources
 from windlass.packaging.large_values import LargeValues
+from windlass.packaging.main_script import find_main_script
 from windlass.packaging.params import describe_params
 from windlass.packaging.pickling import pack_call
 
@@ -80,6 +82,7 @@ class Plan:
         packages: Sequence[str] | str | None,
         packaged: Mapping[str, Packaged] = {},
     ) -> None:
+        refuse_while_loading(name)
         endpoint = client.transport.endpoint
         for package in packaged.values():
             package.check_server(endpoint)
@@ -164,11 +167,19 @@ class Plan:
                 draft.sources += sources
             return dump_lines(sources)
 
-        call = pack_call(function, program.args, program.kwargs, root, self._large_values, describe)
+        script = find_main_script(function, root, whose.has_file)
+        call = pack_call(
+            function, program.args, program.kwargs, root, self._large_values, describe, script
+        )
         if call.size > LARGE_CALL:
             warn_of_large_call(program, call.size, root)
         qualname = getattr(function, "__qualname__", type(function).__qualname__)
-        return FunctionCall(payload=draft.attach_call(call), qualname=qualname)
+        main = None
+        if call.uses_main:
+            main = script.module()
+            argv = mask(main.argv, self._secrets.values())
+            main = msgspec.structs.replace(main, argv=argv)
+        return FunctionCall(payload=draft.attach_call(call), qualname=qualname, main=main)
 
     def _sources_of(
         self, values: Sequence[Any], whose: Source | Packaged

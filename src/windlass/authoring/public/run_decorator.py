@@ -71,6 +71,7 @@ class Function(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the function as a trial and show its output. Return its value or raise its error."""
         if _is_inside_a_trial():
+            _refuse_while_loading(self._name)
             return self._function(*args, **kwargs)
         bound = self._bind(args, kwargs)
         outcome = self._run_and_watch(args, kwargs, bound)
@@ -110,6 +111,7 @@ class Function(Generic[P, R]):
         yields the error instead, and the other trials continue.
         """
         if _is_inside_a_trial():
+            _refuse_while_loading(self._name)
             calls = ((item,) for item in items)
             return _local_values(self._function, calls, return_exceptions)
         return self._sweep(items, lambda item: (item,), return_exceptions)
@@ -122,6 +124,7 @@ class Function(Generic[P, R]):
         For example, `train.starmap([(0.1, 3), (0.01, 5)])` runs two trials with two arguments each.
         """
         if _is_inside_a_trial():
+            _refuse_while_loading(self._name)
             return _local_values(self._function, items, return_exceptions)
         return self._sweep(items, tuple, return_exceptions)
 
@@ -412,6 +415,12 @@ def _is_inside_a_trial() -> bool:
     # Calls inside an external trial do create trials, because Windlass did not start the external
     # trial and reserves nothing for it.
     return "WINDLASS_TRIAL_ID" in os.environ and "WINDLASS_EXTERNAL" not in os.environ
+
+
+def _refuse_while_loading(name: str) -> None:
+    from windlass.client.connection.script_loading import refuse_while_loading
+
+    refuse_while_loading(name)
 
 
 def _local_values(

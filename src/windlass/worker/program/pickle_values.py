@@ -7,11 +7,15 @@ import io
 import os
 import pickle
 import sys
+from types import FunctionType
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, BinaryIO
+
+
+MAIN_NAMES = ("__main__", "__mp_main__")  # `multiprocessing` uses the second name in children
 
 
 class SerializationFault(Exception):
@@ -21,7 +25,7 @@ class SerializationFault(Exception):
 def dump_value(value: object, file: BinaryIO) -> None:
     """Pickle a value into a file, importing cloudpickle only if plain pickle fails."""
     try:
-        pickle.Pickler(file, pickle.HIGHEST_PROTOCOL).dump(value)
+        _PlainPickler(file, pickle.HIGHEST_PROTOCOL).dump(value)
         return
     except OSError:
         raise
@@ -47,6 +51,18 @@ def dump_value(value: object, file: BinaryIO) -> None:
         raise
     except Exception as error:  # user code may raise any error
         raise SerializationFault(_name_the_part(value, cloudpickle.dumps, error)) from error
+
+
+class _PlainPickler(pickle.Pickler):
+    """Refuses functions and classes of `__main__`, which is a different module in other processes.
+
+    cloudpickle pickles them by value.
+    """
+
+    def reducer_override(self, obj: object) -> Any:
+        if isinstance(obj, (type, FunctionType)) and obj.__module__ in MAIN_NAMES:
+            raise pickle.PicklingError(f"{obj} belongs to __main__")
+        return NotImplemented
 
 
 def _slotted(obj: object, state: object) -> object:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import gc
+import importlib
 import io
 import json
 import os
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _LULL = 0.005
+_public: dict[str, Any] = {}  # the modules that `import windlass` loads in user code, by name
 
 
 def serve(fd: int) -> None:
@@ -106,8 +108,9 @@ def call_here(attempt_dir: str, environ: Mapping[str, str]) -> None:
             signal.signal(number, signal.SIG_IGN)  # Python's default
         _start_clock_of_logging()
         for name in list(sys.modules):
-            if name.split(".")[0] == "windlass":
+            if _is_of_windlass(name):
                 del sys.modules[name]  # user code imports a separate package
+        sys.modules.update(_public)
         preloaded = frozenset(sys.modules)
         program_call.run_call(attempt_dir)
         code = 0
@@ -130,8 +133,33 @@ def _warm_up() -> None:
     import windlass.worker.supervise.volumes  # noqa: F401  # loaded once, not in every fork
 
     ctypes.CDLL(None)
+    _load_public_package()
     gc.collect()
     gc.freeze()  # keeps shared memory pages shared
+
+
+def _load_public_package() -> None:
+    """Import the package that user code imports, because scripts that run again import it first.
+
+    The launcher's own modules belong to a separate package with the same name.
+    """
+    own = {name: module for name, module in sys.modules.items() if _is_of_windlass(name)}
+    for name in own:
+        del sys.modules[name]
+    try:
+        importlib.import_module("windlass.authoring.public.run_decorator")
+        loaded = {name: module for name, module in sys.modules.items() if _is_of_windlass(name)}
+        _public.update(loaded)
+    except ImportError:
+        pass  # this interpreter does not have the package
+    finally:
+        for name in [name for name in sys.modules if _is_of_windlass(name)]:
+            del sys.modules[name]
+        sys.modules.update(own)
+
+
+def _is_of_windlass(name: str) -> bool:
+    return name.partition(".")[0] == "windlass"
 
 
 def _wait_to_supervise(end: int) -> None:
