@@ -110,7 +110,7 @@ def find_large_parts(
 
 
 def _dump(call: object, file: PickleFile, script: MainScript) -> tuple[list[Any], bool]:
-    """Pickle a call, followed by the names that it uses in `__main__`, if there are any.
+    """Pickle a call to a file, followed by the names that it uses in `__main__`.
 
     Return the functions and classes that were pickled by value, and whether the call uses
     `__main__`.

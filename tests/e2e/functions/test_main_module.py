@@ -270,7 +270,7 @@ def train():
     assert done.returncode == 1
     assert "This process loads train.py again for the trial, so train cannot run" in done.stderr
     assert "BrokenProcessPool" in done.stderr
-    assert "Tip: put the calls in the script below" in done.stderr
+    assert "put the calls in the script below the line" in done.stderr
 
 
 @pytest.mark.finding("U1")

@@ -19,6 +19,7 @@ from windlass.server.stores.metrics.base import MetricStore
 from windlass.server.stores.private_files import PrivateFiles
 from windlass.server.stores.trials.rows import Outcome
 from windlass.server.stores.trials.store import TrialStore
+from windlass.server.stores.work_folders import WorkFolders
 from windlass.worker.common.atomic_files import remove_unfinished
 from windlass.worker.common.file_reads import is_file, read_json
 
@@ -48,6 +49,7 @@ class ControllerStore:
         self._metrics = metrics
         self._checkpoints = checkpoints
         self._publish = publish
+        self._work_folders = WorkFolders(home.path / "trials")
 
     def load(self, uid: str) -> tuple[Job, JobStatus] | None:
         """Return a job and its status."""
@@ -81,8 +83,11 @@ class ControllerStore:
             self._checkpoints.take_in(job.trial_id)
         if new.settled:
             self._checkpoints.tidy(job.trial_id)
-            for _, folder in attempts(self._home.path, job.trial_id):
+            folders = [folder for _, folder in attempts(self._home.path, job.trial_id)]
+            for folder in folders:
                 remove_unfinished(str(folder))
+            own = {folder.parent for folder in folders}
+            events = [*events, *self._work_folders.settle(job.trial_id, own)]
         ends = new.is_finished and not old.is_finished
         outcome = self._collect(job, new, replicas) if ends else None
         if not self._trials.save(uid, old, new, events, replicas, outcome):
@@ -162,7 +167,7 @@ class ControllerStore:
 def _decisive(
     status: JobStatus, replicas: Sequence[Replica], ended: Sequence[Replica]
 ) -> Replica | None:
-    """Return the attempt that decided a job's outcome or, if unknown, the first of `ended`."""
+    """Return the attempt that decided a job's outcome, or the first of `ended` if it is unknown."""
     named = status.decisive
     if named is None:
         return ended[0] if ended else None
@@ -172,7 +177,10 @@ def _decisive(
 
 
 def _ended(job: Job, replicas: Sequence[Replica], phase: Phase) -> list[Replica]:
-    """Return the replicas' newest attempts that ended in this phase, sorted by role and index."""
+    """Return the attempts that ended in this phase and are the newest of their replica.
+
+    They are in the order of the job's roles and, within a role, of their indices.
+    """
     newest: dict[tuple[str, int], Replica] = {}
     for replica in replicas:
         key = (replica.id.role, replica.id.index)
@@ -195,7 +203,10 @@ def signal_of(end: Replica | Attempt) -> str:
 
 
 def _text(fields: dict[str, Any], name: str) -> str:
-    """Return a text field without unpaired surrogates, which cannot be stored."""
+    """Return a field of a JSON object as text.
+
+    Unpaired surrogates, which cannot be stored, are escaped.
+    """
     return str(fields.get(name, "")).encode("utf-8", "backslashreplace").decode()
 
 

@@ -1,4 +1,4 @@
-"""Uploads checkpoints and output files to the server.
+"""Uploads checkpoints to the server.
 
 A checkpoint exists on the server as soon as its record does. The agent therefore uploads the
 missing files first and the record last. Because a pod's disk is small, the agent deletes what the
@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import os
 import sys
-from urllib.parse import quote
 
-from windlass.worker.agent.http_channel import Changed, FileBody, Refused
+from windlass.worker.agent.http_channel import FileBody, Refused
 from windlass.worker.blobs.digest import path_in_store
 from windlass.worker.blobs.manifest import blobs_of, decode
 from windlass.worker.blobs.verified_reads import read_blob
@@ -19,11 +18,10 @@ from windlass.worker.checkpoints import records as checkpoint_records
 from windlass.worker.checkpoints import shards
 from windlass.worker.common.atomic_files import remove_if_there, write_json
 from windlass.worker.common.file_reads import read_json
-from windlass.worker.common.own_attempt import OUTPUTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from windlass.worker.agent.http_channel import Channel
@@ -38,17 +36,15 @@ def note_shipped(folder: str, number: int) -> None:
 
 
 class CheckpointUploads:
-    """Uploads an attempt's checkpoints and output files."""
+    """Uploads an attempt's checkpoints."""
 
     def __init__(self, channel: Channel, base: str, launch: dict[str, Any]) -> None:
         self._channel = channel
         self._base = base
         self._folder: str = launch["checkpoints"]
         self._blobs: str = launch["blobs"]
-        self._outputs = os.path.join(os.path.dirname(launch["work"]), OUTPUTS)
         noted = read_json(os.path.join(self._folder, _SHIPPED)) or {}
         self._upto = int(noted.get("upto") or 0)  # the highest number on the server
-        self._sent: dict[str, tuple[int, int]] = {}  # size and time of each uploaded output file
         self._done_with: set[str] = set()  # uploaded blobs that may be deleted here
 
     def ship_checkpoints(self, deadline: float | None = None) -> None:
@@ -109,7 +105,7 @@ class CheckpointUploads:
         return list(missing)
 
     def forget_shipped(self, before: int = 0) -> None:
-        """Delete uploaded checkpoints below number `before`, and blobs no longer needed."""
+        """Delete uploaded checkpoints with numbers below `before`, and blobs no longer needed."""
         import fcntl
 
         from windlass.worker.blobs.writer import LOCK
@@ -135,7 +131,10 @@ class CheckpointUploads:
             os.close(fd)
 
     def _needed(self) -> set[str]:
-        """Return the blobs of local checkpoints and of parts that are yet to be uploaded."""
+        """Return the digests of blobs that a local checkpoint or a part of a checkpoint needs.
+
+        Parts of sharded checkpoints count only until they are uploaded.
+        """
         kept = [record for _, record in checkpoint_records.records(self._folder)]
         kept += [part for _, part in shards.left(self._folder)]
         return {
@@ -146,28 +145,12 @@ class CheckpointUploads:
         manifest = saved["manifest"]
         return [*_listed(self._blobs, manifest), manifest]
 
-    def ship_outputs(self, deadline: float | None = None) -> None:
-        """Upload new and changed output files."""
-        for path, seen in _files(self._outputs):
-            output = os.path.relpath(path, self._outputs)
-            stamp = (seen.st_size, seen.st_mtime_ns)
-            if self._sent.get(output) == stamp:
-                continue
-            try:
-                body = FileBody(path)
-                where = f"outputs?path={quote(os.fsencode(output), safe='')}"
-                self._channel.send(self._base, where, body, deadline=deadline)
-            except (FileNotFoundError, Changed):
-                continue  # the file was deleted or changed; the next scan uploads it
-            except Refused as error:
-                _refused(f"the output {output!a}", error)
-            self._sent[output] = stamp
-
 
 def _refused(what: str, error: Refused) -> None:
-    """Log that the server permanently rejects an upload. Other uploads continue.
+    """Log that the server permanently rejects an upload, which `what` describes.
 
-    If the server only lacks blobs, raise the error, so that the upload is retried.
+    Other uploads continue. If the server only lacks blobs, raise the error, so that the upload is
+    retried.
     """
     if error.code == "missing_blobs":
         raise error
@@ -175,24 +158,8 @@ def _refused(what: str, error: Refused) -> None:
 
 
 def _listed(blobs: str, manifest: str) -> list[str]:
-    """Return the digests of the blobs in a manifest."""
+    """Return the digests of the blobs that a checkpoint's manifest lists."""
     try:
         return list(blobs_of(decode(read_blob(blobs, manifest))))
     except (FileNotFoundError, ValueError, KeyError):
         return []
-
-
-def _files(folder: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield the regular files below a folder, without following links."""
-    try:
-        entries: Iterable[os.DirEntry[str]] = sorted(os.scandir(folder), key=lambda e: e.name)
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    for entry in entries:
-        try:
-            if entry.is_dir(follow_symlinks=False):
-                yield from _files(entry.path)
-            elif entry.is_file(follow_symlinks=False):
-                yield entry.path, entry.stat(follow_symlinks=False)
-        except FileNotFoundError:
-            continue  # the file was deleted after the scan of its folder

@@ -12,6 +12,7 @@ import os
 import sys
 from types import ModuleType
 
+from windlass.worker.common.file_reads import retried
 from windlass.worker.program.main_guard import parse, turn_off_guards
 
 TYPE_CHECKING = False
@@ -53,8 +54,7 @@ class MainModule:
         path = names["__file__"]
         if names["__package__"]:
             __import__(names["__package__"])
-        with open(path, "rb") as file:
-            tree = parse(file.read())
+        tree = parse(retried(lambda: _read(path)))
         turn_off_guards(tree)
         names[LOADING] = True
         try:
@@ -113,6 +113,11 @@ class MainModule:
             names.update(__spec__=spec, __package__=spec.parent)
         first, *others = self._wanted.get("argv") or [""]
         sys.argv = [path if os.path.isabs(first) else first, *others]
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
 
 
 def is_same(executed: object, value: object, depth: int = 0) -> bool:
