@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import functools
 import importlib
+import os
 import sys
 from collections.abc import Callable, Iterator
 from operator import attrgetter
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType
 from typing import Any
 
 from windlass.packaging.main_script import MainScript
@@ -131,9 +132,9 @@ class MainReferences:
 
     def _own_codes(self, thing: Any) -> Iterator[CodeType]:
         """Yield the code of the script's functions in a class, function or wrapper."""
-        files = {self.script.file, getattr(self._main, "__file__", None)}
+        file = os.path.basename(self.script.path)
         for function in functions_in(thing):
-            if function.__code__.co_filename in files or not isinstance(thing, type):
+            if os.path.basename(function.__code__.co_filename) == file:
                 yield function.__code__
 
     def _visit(self, thing: Any) -> None:
@@ -161,15 +162,12 @@ class MainReferences:
                     yield name, value
 
     def _is_unchanged(self, name: str, value: Any) -> bool:
-        """Return whether a variable is a definition or an import of the script itself."""
+        """Return whether a variable is a function or class of the script under its own name."""
         if name not in self.script.source.stable:
             return False
-        if isinstance(value, ModuleType):
-            return True
-        if not isinstance(value, (type, FunctionType)) and not _is_wrapper(value):
+        is_definition = isinstance(value, (type, FunctionType)) or _is_wrapper(value)
+        if not is_definition or getattr(value, "__module__", None) not in MAIN_NAMES:
             return False
-        if getattr(value, "__module__", None) not in MAIN_NAMES:
-            return isinstance(value, (type, FunctionType))  # imported
         if self._name_in_script(value) != name:
             return False
         self._visit(value)

@@ -18,11 +18,13 @@ UNGUARDED = "if True:  # no guard"
 BOTH = pytest.mark.parametrize("guard", [GUARDED, UNGUARDED], ids=["guarded", "unguarded"])
 
 DEFINITIONS = """
+import contextlib
 import dataclasses
 import enum
 import functools
 import logging
 import multiprocessing
+import os
 import pickle
 import sys
 from concurrent.futures import ProcessPoolExecutor
@@ -97,6 +99,12 @@ def step(x):
     return x * CONFIG["lr"]
 
 
+@contextlib.contextmanager
+def opened(x):
+    yield x * CONFIG["lr"]
+
+
+Number = int if "WINDLASS_TRIAL_ID" not in os.environ else float
 act = lambda x: x
 
 
@@ -128,7 +136,7 @@ def test_objects_of_the_script_are_pickled_by_name(
     function = """
 def train(net, color):
     assert isinstance(net, Net) and color is Color.RED
-    for value in (net, color, Report(net, color), step, square, Net, Color, offset):
+    for value in (net, color, Report(net, color), step, square, opened, Net, Color, offset):
         again = pickle.loads(pickle.dumps(value))
         assert type(again) is type(value) and b"__main__" in pickle.dumps(value)
     with multiprocessing.get_context("fork").Pool(1) as pool:
@@ -178,7 +186,8 @@ def train(extra):
         "config": CONFIG["lr"], "mode": mode, "attribute": Net.width, "method": Net(1).size(),
         "base": Layer().size(), "swapped": swapped(), "lambda": act(1), "cached": offset(1),
         "wrapped": step(1), "evaluate": evaluate(Net(1)), "extra": extra.value, "argv": sys.argv,
-        "name": __name__, "tags": Paths.tags,
+        "name": __name__, "tags": Paths.tags, "opened": opened(2).__enter__(),
+        "number": Number("1"),
     }
 """
     main = """

@@ -34,8 +34,8 @@ _PACKAGES = {
 }
 
 _GUARD_NEEDED = (
-    "put the calls in the script below the line 'if __name__ == \"__main__\":', because each process "
-    "that multiprocessing spawns runs the rest of the script again"
+    "put the calls in the script below the line 'if __name__ == \"__main__\":', because each "
+    "process that multiprocessing spawns runs the rest of the script again"
 )
 _USUAL_LIMIT = 6  # a job's default number of restarts
 
