@@ -36,7 +36,7 @@ class JoinedSnapshot(Snapshot):
 
     @property
     def entries(self) -> list[Entry]:
-        """The entries of all files, sorted by path."""
+        """The manifest entries of all files in the joined snapshot, sorted by path."""
         return sorted(self._joined)
 
     def has_file(self, path: str) -> bool:
@@ -44,7 +44,7 @@ class JoinedSnapshot(Snapshot):
         return self._parts[0].has_file(path)
 
     def read(self, digest: str) -> bytes:
-        """Return the content with this `digest`, either a file in the tree or the manifest."""
+        """Return the content that has this digest: a file of the joined tree, or its manifest."""
         if digest == self.tree:
             return self.manifest
         if digest in self._held:

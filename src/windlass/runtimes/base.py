@@ -48,7 +48,7 @@ class ServerContext(msgspec.Struct, frozen=True, kw_only=True):
 class Runtime(Protocol):
     """The methods with which the controller starts, stops and lists the replicas of jobs.
 
-    A runtime makes no decisions. All methods may be called from any thread, but never by two
+    A runtime makes no decisions. All methods can be called from any thread, but never by two
     threads for the same job at the same time.
     """
 
@@ -71,8 +71,13 @@ class Runtime(Protocol):
         """
         ...
 
-    def delete(self, job: Job, replica: ReplicaId, grace: float) -> None:
+    def delete(
+        self, job: Job, replica: ReplicaId, grace: float, *, interrupt: bool = False
+    ) -> None:
         """Stop an attempt, by force after `grace` seconds. Ignore an unknown attempt.
+
+        The attempt's processes receive SIGTERM. If `interrupt` is true and the runtime controls the
+        signals, SIGINT comes first and SIGTERM follows after half of the time.
 
         The method does not wait until the attempt has ended. The runtime may forget the ended
         attempt or keep a record of it, because only a replica's newest attempt counts.

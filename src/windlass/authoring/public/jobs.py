@@ -92,7 +92,9 @@ class JobBase:
                 _ = client.transport.endpoint
                 view.stage(f"{ready.name}: packaging")
                 trial, end = run_and_watch(client, ready.draft(client), view)
-            failure = None if trial.state == "SUCCEEDED" else trial.outcome(end).error
+            failure = None
+            if trial.state != "SUCCEEDED":
+                failure = trial.outcome(end, view.has_shown).error
         except (WindlassError, KeyboardInterrupt) as error:
             failure = error.with_traceback(None)
         if failure is not None:
@@ -153,7 +155,7 @@ class Job(JobBase):
         stop_on_repeat: whether to stop restarting when an attempt fails within 10 s with the same
             Python exception as the previous attempt. The default is True if neither
             `restart_policy` nor `backoff_limit` is set.
-        active_deadline: the longest time that the job may run, such as `"2h"`.
+        active_deadline: the longest time that the job can run, such as `"2h"`.
         ttl_after_finished: how long remaining replicas stay after the job has ended, such as
             `"10m"`.
         clean_policy: the replicas to stop when the job ends: `"Running"` (default), `"All"` or

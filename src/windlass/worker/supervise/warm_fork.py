@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import faulthandler
 import gc
 import importlib
 import io
@@ -25,7 +26,7 @@ from windlass.worker.common.file_reads import retried
 from windlass.worker.common.process_tree import DETACHED, MARKER, MARKER_ROOM
 from windlass.worker.program import call as program_call
 from windlass.worker.supervise import attempt as supervised_attempt
-from windlass.worker.supervise.child_process import Fork, StartError
+from windlass.worker.supervise.child_process import FAULT_HANDLER, Fork, StartError
 from windlass.worker.supervise.signals import SignalPipe
 
 TYPE_CHECKING = False
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _LULL = 0.005
+_INTERRUPTED = 130  # the exit code after an unhandled KeyboardInterrupt
 _public: dict[str, Any] = {}  # the modules that `import windlass` loads in user code, by name
 
 
@@ -110,6 +112,8 @@ def call_here(attempt_dir: str, environ: Mapping[str, str]) -> None:
         for number in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_IGN)  # Python's default
         _start_clock_of_logging()
+        if environ.get(FAULT_HANDLER):  # Python reads it only when an interpreter starts
+            faulthandler.enable(2)
         for name in list(sys.modules):
             if _is_of_windlass(name):
                 del sys.modules[name]  # user code imports a separate package
@@ -119,6 +123,8 @@ def call_here(attempt_dir: str, environ: Mapping[str, str]) -> None:
         code = 0
     except SystemExit as leaving:
         code = _exit_code(leaving)
+    except KeyboardInterrupt:  # before the function began or after it returned
+        code = _INTERRUPTED
     except BaseException:  # noqa: BLE001  # printed to the trial's log
         sys.excepthook(*sys.exc_info())
     finally:
@@ -261,10 +267,13 @@ def _exit_code(leaving: SystemExit) -> int:
 
 def _finish(code: int, preloaded: Collection[str]) -> int:
     """End the process as Python would: wait for threads, run exit handlers and flush output."""
-    threading = sys.modules.get("threading")
-    if threading is not None:
-        threading._shutdown()
-    atexit._run_exitfuncs()
+    threading: Any = sys.modules.get("threading")
+    for step in (threading and threading._shutdown, atexit._run_exitfuncs):
+        try:
+            if step is not None:
+                step()
+        except KeyboardInterrupt:  # it ends only the wait for a thread or one exit handler
+            code = code or _INTERRUPTED
     _let_go(preloaded)
     for stream in (sys.stdout, sys.stderr):
         if stream is None or getattr(stream, "closed", False):

@@ -682,3 +682,9 @@ class Experiment(Described[ExperimentRecord]):
             return f"<Experiment {self.id} {self.name}>"  # a repr must not send requests
         many = "1 trial" if self.trial_count == 1 else f"{self.trial_count} trials"
         return f"<Experiment {self.id} {self.name}: {self.state}, {many}>"
+
+    def _repr_html_(self) -> str | None:
+        from windlass.client.resources.notebook_html import experiment_html
+
+        is_outdated = self._record is self._outdated
+        return experiment_html(self._transport, self._record, is_outdated=is_outdated)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pickle
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from windlass.client.resources.trial.crash_output import CRASHES, MOST_LINES, crash_lines
 from windlass.client.resources.trial.failure_tips import last_lines, limit_name, tip_for
 from windlass.client.resources.trial.replica_names import has_several, name_of
 from windlass.model.errors import RemoteError, SerializationError, TrialFailed, TrialStopped
@@ -14,6 +15,9 @@ from windlass.model.job import FunctionCall
 from windlass.model.records import ErrorInfo, TrialRecord, TrialState
 from windlass.model.text.quantities import format_duration
 from windlass.worker.blobs.digest import kind_of
+
+if TYPE_CHECKING:
+    from windlass.client.resources.trial.trial import Trial
 
 _SERIALIZATION = "windlass.SerializationError"  # the worker records this error name
 
@@ -53,12 +57,14 @@ def outcome_of(
     result: Callable[[], bytes],
     error: Callable[[], bytes],
     tail: Callable[[], Sequence[str]],
+    is_shown: Callable[[str], bool] = lambda _text: False,
 ) -> Outcome:
     """Return a finished trial's outcome.
 
     `result`, `error` and `tail` fetch the pickled value, the pickled exception and the last log
     lines. They are called only if needed. If one replica caused the failure, the error shows that
-    replica's last lines.
+    replica's last lines. `is_shown` returns whether the user has already seen a text, which the
+    error then does not repeat.
     """
     if trial.state is TrialState.SUCCEEDED:
         if trial.result is not None:
@@ -67,13 +73,26 @@ def outcome_of(
             return Outcome(error=_no_value(trial))
         return Outcome()
     if trial.error is not None and trial.reason not in ("Stopped", "DeadlineExceeded"):
-        return Outcome(error=_remote_exception(trial, trial.error, error))
-    return Outcome(error=trial_error(trial, trial.cause.lines if trial.cause else tail()))
+        return Outcome(error=_remote_exception(trial, trial.error, error, is_shown))
+    lines = trial.cause.lines if trial.cause else tail()
+    failure = trial_error(trial, lines)
+    failure.is_tail_shown = is_shown("\n".join(last_lines(lines)))
+    return Outcome(error=failure)
+
+
+def tail_of(trial: Trial[Any]) -> list[str]:
+    """Return the log lines that explain a trial's failure, which are the last lines.
+
+    After a crash of C code, the output may contain the stacks of many threads.
+    """
+    is_crash = trial.record.signal in CRASHES
+    return list(trial.logs(tail=MOST_LINES if is_crash else 20))
 
 
 def trial_error(trial: TrialRecord, lines: Sequence[str]) -> TrialFailed:
     """Build the error for a trial whose process failed or was stopped."""
-    shown = last_lines(lines)
+    stack = crash_lines(lines)[:20] if trial.signal in CRASHES else []
+    shown = stack or last_lines(lines)
     kind = TrialStopped if trial.state is TrialState.STOPPED else TrialFailed
     cause = trial.cause if has_several(trial) else None
     of_whom = f" --role {cause.role} --index {cause.index}" if cause else ""
@@ -153,7 +172,10 @@ def _unpickle_result(trial: TrialRecord, digest: str, data: bytes) -> Outcome:
 
 
 def _remote_exception(
-    trial: TrialRecord, info: ErrorInfo, fetch: Callable[[], bytes]
+    trial: TrialRecord,
+    info: ErrorInfo,
+    fetch: Callable[[], bytes],
+    is_shown: Callable[[str], bool],
 ) -> BaseException:
     if info.type == _SERIALIZATION:
         return SerializationError(
@@ -161,7 +183,10 @@ def _remote_exception(
             hint="Return plain data: numbers, lists, dicts, arrays, dataclasses.",
         )
     where = f", {name_of(trial.cause)}" if trial.cause and has_several(trial) else ""
-    remote = f"Traceback in trial {trial.id} ({trial.name}){where}:\n{info.traceback.rstrip()}"
+    if is_shown(info.traceback):
+        remote = f"Raised in trial {trial.id} ({trial.name}){where}. See: windlass logs {trial.id}"
+    else:
+        remote = f"Traceback in trial {trial.id} ({trial.name}){where}:\n{info.traceback.rstrip()}"
     tip = tip_for(trial, f"{info.type}: {info.message}\n{info.traceback}")
     exception: BaseException | None = None
     if info.pickle is not None:
