@@ -27,14 +27,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from io import BufferedIOBase
+    from types import ModuleType
     from typing import Any
 
 TEXT_LIMIT = 200
 _LONG_TEXT = 100_000
 
 
-def run_call(attempt_dir: str) -> None:
-    """Call the function named in the launch file, then exit as a Python program would."""
+def run_call(attempt_dir: str, public: Mapping[str, ModuleType] | None = None) -> None:
+    """Call the function named in the launch file, then exit as a Python program would.
+
+    `public` has the modules that `import windlass` would load, if they are already loaded.
+    """
     supervisor = os.getppid()
     launch = retried(lambda: read_json(os.path.join(attempt_dir, "launch.json")))
     if launch is None:
@@ -46,7 +50,7 @@ def run_call(attempt_dir: str) -> None:
     secrets = [os.environ[name] for name in launch["secret_names"] if name in os.environ]
     failure = Failure(attempt_dir, launch, secrets)
     try:
-        main = _prepare_main(launch)
+        main = _prepare_main(launch, public or {})
         function, args, kwargs = load_payload(
             launch["executable"]["payload"], launch["blobs"], main
         )
@@ -80,10 +84,12 @@ def run_call(attempt_dir: str) -> None:
         sys.exit(1)
 
 
-def _prepare_main(launch: Mapping[str, Any]) -> MainModule | None:
+def _prepare_main(launch: Mapping[str, Any], public: Mapping[str, ModuleType]) -> MainModule | None:
     """Replace `__main__`, if the call refers to the author's `__main__`."""
     if launch["executable"].get("main") is None:
         return None
+    if launch["executable"]["main"].get("is_run"):
+        sys.modules.update(public)  # nearly every such script imports windlass first
     main = MainModule(launch)
     main.run_script()
     return main

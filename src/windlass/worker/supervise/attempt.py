@@ -289,7 +289,11 @@ class Supervision:
 
     def _check_large_values(self, payload: str) -> None:
         """Verify a call's large values, which are separate blobs."""
-        for digest in large_values(payload):
+        try:
+            digests = [*large_values(payload)]
+        except ValueError as error:
+            raise RestoreError(f"its call cannot be read: {error}") from None
+        for digest in digests:
             try:
                 os.close(open_verified(self._launch["blobs"], digest))
             except DamagedBlob:

@@ -117,9 +117,8 @@ def call_here(attempt_dir: str, environ: Mapping[str, str]) -> None:
         for name in list(sys.modules):
             if _is_of_windlass(name):
                 del sys.modules[name]  # user code imports a separate package
-        sys.modules.update(_public)
         preloaded = frozenset(sys.modules)
-        program_call.run_call(attempt_dir)
+        program_call.run_call(attempt_dir, _public)
         code = 0
     except SystemExit as leaving:
         code = _exit_code(leaving)
