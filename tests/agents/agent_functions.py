@@ -180,3 +180,13 @@ def save(sign: str) -> None:
     if os.path.exists(sign):
         pathlib.Path("model").write_text("what is saved in a pod")
         wl.save_checkpoint("model", step=7)
+
+
+def write_files() -> None:
+    """Write files as a program does that does not know Windlass."""
+    for name in ("runs", ".cache", "../data"):
+        os.makedirs(name, exist_ok=True)
+    files = ("model.pt", "runs/events.out.tfevents.1", ".cache/x", "../data/x", "../results.csv")
+    for name in files:
+        with open(name, "w") as file:
+            file.write("written")

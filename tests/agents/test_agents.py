@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -87,6 +88,19 @@ def test_checkpoints_metrics_and_outputs_come_back_and_the_next_attempt_resumes(
     # The agent keeps only checkpoints that a program could still restore.
     records = list((agent.there / "trials").rglob("checkpoints/*.json"))
     assert len(records) == 1
+
+
+@pytest.mark.finding("U8")
+def test_files_in_the_working_folder_come_back_without_caches(elsewhere: RemoteSite) -> None:
+    trial = finished(programs.write_files)
+    names = {"model.pt", "runs/events.out.tfevents.1", "parent/results.csv"}
+    assert {artifact.name for artifact in trial.list_artifacts()} == names
+    outputs = Path(trial.directory) / "main-0" / "outputs"
+    shutil.rmtree(outputs)  # of the attempt on the server's machine
+    agent = elsewhere.run(trial)
+    assert agent.wait() == 0, agent.log()
+    uploaded = {str(path.relative_to(outputs)) for path in outputs.rglob("*") if path.is_file()}
+    assert uploaded == names
 
 
 def test_parts_saved_by_ranks_on_different_machines_are_one_checkpoint(

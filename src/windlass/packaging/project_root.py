@@ -12,6 +12,8 @@ from typing import Literal
 
 import msgspec
 
+from windlass.worker.common.own_attempt import attempt_dir
+
 RootKind = Literal["git", "pyproject", "folder", "loaded"]
 
 
@@ -35,7 +37,8 @@ def find_root(start: Path | None = None, script: Path | None = None) -> Root:
 
     The root is the nearest parent folder with `.git`, or else with `pyproject.toml`, or else the
     script's folder. Without a script, as in a notebook, the search starts at `start`, or else at
-    the working directory. A home directory, `/` and the temporary directory are never roots.
+    the working directory. A home directory, `/` and the temporary directory are never roots. Inside
+    a trial, the root is the trial's copy of the project, if it contains the script.
 
     >>> find_root(Path("/")).kind
     'loaded'
@@ -47,6 +50,9 @@ def find_root(start: Path | None = None, script: Path | None = None) -> Root:
         begin = str(script.parent)
     else:
         begin = os.path.realpath(start or os.getcwd())
+    copy = _own_copy()
+    if copy and os.path.join(begin, "").startswith(os.path.join(copy, "")):
+        return Root(Path(copy), "folder", script)
     home, temporary = os.path.expanduser("~"), map(os.environ.get, ("TMPDIR", "TEMP", "TMP"))
     too_much = _folders_too_large(home, *filter(None, temporary))
     ancestors = [folder for folder in _ancestors(begin) if folder not in too_much]
@@ -57,6 +63,12 @@ def find_root(start: Path | None = None, script: Path | None = None) -> Root:
         if os.path.isfile(os.path.join(folder, "pyproject.toml")):
             return Root(Path(folder), "pyproject", script)
     return Root(Path(begin), "loaded" if begin in too_much else "folder", script)
+
+
+def _own_copy() -> str | None:
+    """Return the folder with the trial's copy of the project, or None outside of a trial."""
+    attempt = attempt_dir()
+    return None if attempt is None else os.path.realpath(os.path.join(attempt, "../work"))
 
 
 def explicit_root(folder: Path, script: str | None = None) -> Root:
