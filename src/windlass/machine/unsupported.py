@@ -7,8 +7,9 @@ import os
 import posixpath
 import subprocess
 import sys
+from collections.abc import Iterator
 
-from windlass.model.job import JobSpec, Python, Volume
+from windlass.model.job import Code, JobSpec, Python, Volume
 
 
 def find_unsupported(spec: JobSpec) -> list[str]:
@@ -36,9 +37,15 @@ def code_problems(spec: JobSpec) -> list[str]:
     return [
         f"{path!r} is not inside the folder of the code."
         for code in (spec.code, *(role.code for role in spec.roles if role.code))
-        for path in (code.workdir, *code.import_paths)
+        for path in (code.workdir, *code.import_paths, *_copied_paths(code))
         if not _is_inside(path)
     ]
+
+
+def _copied_paths(code: Code) -> Iterator[str]:
+    for package in code.packages:
+        yield package.folder
+        yield from (copied.path for copied in package.imports)
 
 
 def _is_inside(path: str) -> bool:

@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-RootKind = Literal["git", "pyproject", "folder", "loaded"]
+RootKind = Literal["git", "pyproject", "folder", "loaded", "package"]
 
 
 _HEAP = 100
@@ -23,11 +23,17 @@ class Root(msgspec.Struct, frozen=True):
 
     A root of the kind `loaded`, such as a home directory, is too large for a snapshot. The snapshot
     then contains only the script and the modules that were loaded from this folder.
+
+    A root of the kind `package` is a folder outside the project from which a job imports. `kept`
+    has the paths in it that are packaged even if git ignores them, such as an import package with a
+    compiled module. If `only` is set, the snapshot contains nothing but these paths.
     """
 
     path: Path
     kind: RootKind
     script: Path | None = None
+    only: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
 
 
 def find_root(start: Path | None = None, script: Path | None = None) -> Root:
@@ -47,8 +53,7 @@ def find_root(start: Path | None = None, script: Path | None = None) -> Root:
         begin = str(script.parent)
     else:
         begin = os.path.realpath(start or os.getcwd())
-    home, temporary = os.path.expanduser("~"), map(os.environ.get, ("TMPDIR", "TEMP", "TMP"))
-    too_much = _folders_too_large(home, *filter(None, temporary))
+    too_much = folders_too_large()
     ancestors = [folder for folder in _ancestors(begin) if folder not in too_much]
     for folder in ancestors:
         if os.path.exists(os.path.join(folder, ".git")):
@@ -134,6 +139,12 @@ def _ancestors(folder: str) -> Iterator[str]:
         if parent == folder:
             return
         folder = parent
+
+
+def folders_too_large() -> frozenset[str]:
+    """Return the folders that are too large for a snapshot, such as the home directory."""
+    home, temporary = os.path.expanduser("~"), map(os.environ.get, ("TMPDIR", "TEMP", "TMP"))
+    return _folders_too_large(home, *filter(None, temporary))
 
 
 @lru_cache(maxsize=8)

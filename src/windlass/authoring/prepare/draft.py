@@ -157,6 +157,7 @@ class Plan:
         whose = packaged or self._source
         assert whose is not None  # noqa: S101 -- unpackaged roles have a source
         function, root = program.function, whose.call_site.root.path
+        outside = whose.outside_folders
 
         def describe(by_value: Sequence[Any]) -> bytes:
             sources = self._sources_of(by_value, whose)
@@ -164,9 +165,11 @@ class Plan:
                 draft.sources += sources
             return dump_lines(sources)
 
-        call = pack_call(function, program.args, program.kwargs, root, self._large_values, describe)
+        call = pack_call(
+            function, program.args, program.kwargs, root, self._large_values, describe, outside
+        )
         if call.size > LARGE_CALL:
-            warn_of_large_call(program, call.size, root)
+            warn_of_large_call(program, call.size, (str(root), *outside))
         qualname = getattr(function, "__qualname__", type(function).__qualname__)
         return FunctionCall(payload=draft.attach_call(call), qualname=qualname)
 
