@@ -64,7 +64,7 @@ def test_every_figure_has_a_value_a_ratio_and_a_verdict(report: dict[str, Any]) 
         assert value["ratio"] == pytest.approx(value["amount"] / value["bare"])
         assert figure["ok"] is (value[budget["of"]] <= budget["limit"])
     budgets = [figure["budget"]["text"] for figure in figures.values()]
-    assert budgets == ["≤ 150 ms", "≤ 2 × bare", "≤ 4 × bare"]
+    assert budgets == ["≤ 5 × bare", "≤ 1.5 × bare", "≤ 2 × bare"]
 
 
 @pytest.mark.thorough

@@ -85,6 +85,11 @@ NOT_RUN = {
     ),
     ("repeating.md", "$ windlass rerun 7"),
     ("shells.md", "$ windlass shell 7"),
+    (
+        "search.md",
+        "$ windlass run --sweep lr=1e-4..1e-1 --sweep layers=2..4 --search tpe "
+        "--metric 'min loss' --trials 20 rate.py",
+    ),
     ("logs.md", "$ windlass logs 7 -f --search nan"),
     ("performance.md", '$ make bench ARGS="--json figures.json"'),
 }

@@ -27,6 +27,7 @@ def modules_with_examples() -> list[str]:
 @pytest.mark.parametrize("name", modules_with_examples())
 def test_examples_print_what_they_show(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [str(ROOT), *sys.path])
+    monkeypatch.delenv("WINDLASS_REPORT_WAITS")
     results = doctest.testmod(import_module(name), optionflags=doctest.ELLIPSIS)
     assert results.attempted
     assert not results.failed

@@ -40,10 +40,10 @@ class Home:
         return self
 
     def check_socket(self, path: str) -> None:
-        """Raise an error if another user may have created the socket at this path.
+        """Raise an error if another user could have created the socket at this path.
 
-        The server may create its socket in a directory outside the home. If this directory was
-        deleted, another user may have created it again and put a socket of their own there.
+        The server can create its socket in a directory outside the home. If this directory was
+        deleted, another user could have created it again and put a socket of their own there.
         """
         self.check()
         if path.startswith((f"{self.path}/", f"{os.path.realpath(self.path)}/")):

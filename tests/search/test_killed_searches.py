@@ -165,7 +165,7 @@ def test_ctrl_c_stops_the_trials_and_they_are_repeated_later(
     assert "was interrupted after" in err
     interrupted = wl.get_experiment("interrupted")
     again = f"wl.get_experiment({interrupted.id}).search(...)"
-    assert f"To go on: {again} with the same settings." in err
+    assert f"To continue: {again} with the same settings." in err
     states: dict[str, Any] = interrupted.states
     assert states.get("STOPPED", 0) > 0
     assert not set(states) - {"STOPPED", "SUCCEEDED"}, "nothing is left running"

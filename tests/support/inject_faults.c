@@ -7,7 +7,8 @@
  *   FAULT_SEED    the seed of the choices
  *   FAULT_LOG     a file that gets a line for every fault: process, call, error, path
  *   FAULT_SPARE   parts of paths, separated by colons; calls on such files are left alone
- * Processes of trials (WINDLASS_ROLE is set) are left alone: their errors are their own.
+ *   FAULT_PROGRAMS if it is set, calls fail only in programs of trials (WINDLASS_ROLE is set)
+ * Otherwise, programs of trials are left alone, because their errors may be their own.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -52,7 +53,7 @@ static int fails(const char *call, const char *path, const int *errors, int coun
     const char *root = getenv("FAULT_ROOT"), *on = getenv("FAULT_SWITCH");
     const char *one_in = getenv("FAULT_ONE_IN"), *log = getenv("FAULT_LOG");
     if (busy || !path || !root || !on || !one_in || strncmp(path, root, strlen(root)) != 0) return 0;
-    if (getenv("WINDLASS_ROLE") || is_spared(path)) return 0;
+    if (!getenv("WINDLASS_ROLE") != !getenv("FAULT_PROGRAMS") || is_spared(path)) return 0;
     int saved = errno, result = 0;
     busy = 1;
     if (access(on, F_OK) == 0 && draw() % strtoull(one_in, NULL, 10) == 0) {

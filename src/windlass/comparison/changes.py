@@ -18,7 +18,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Change, ...]:
-    """Return the values that differ.
+    """Return the named values that differ between two mappings.
 
     Names in the first mapping come first, followed by names that only the second mapping has.
 

@@ -148,7 +148,7 @@ def _has_blob(file: File) -> bool:
 
 
 def _is_read(change: FileChange) -> bool:
-    """Return True if a changed file's contents are needed to compare its lines."""
+    """Return True if the contents of a changed file must be downloaded to compare its lines."""
     files = _files_of_change(change)
     if len({(file.content, file.mode == "l") for file in files}) < len(files):
         return False

@@ -99,7 +99,10 @@ def _hunks(blocks: Sequence[Block], old: int, new: int) -> Iterator[list[Block]]
 
 
 def _with_context(hunk: list[Block], old: int, new: int) -> list[Block]:
-    """Add empty blocks before and after a hunk, to mark the start and end of its context."""
+    """Add an empty block before and after a hunk's blocks of changed lines.
+
+    These blocks mark the start and the end of the context lines.
+    """
     first, last = hunk[0], hunk[-1]
     lead = min(_CONTEXT, first[0])
     trail = min(_CONTEXT, old - last[1], new - last[3])

@@ -34,7 +34,7 @@ class MetricChange(msgspec.Struct, frozen=True, kw_only=True):
 def changed_metrics(
     before: Mapping[str, Summary], after: Mapping[str, Summary]
 ) -> tuple[MetricChange, ...]:
-    """Return the metrics that differ, sorted by name."""
+    """Return the metrics that differ between two trials, sorted by name."""
     return tuple(
         MetricChange(name=name, before=before.get(name), after=after.get(name))
         for name in sorted({*before, *after})

@@ -12,7 +12,7 @@ _PINNED = re.compile(rb"\s*(%s)\s*(?:\[[^\]]*\])?\s*(?:==|@)\s*([^\s;#\\]+)" % _
 
 
 def read_packages(*lists: bytes) -> dict[str, str]:
-    r"""Return packages' versions by name.
+    r"""Parse lists of packages. Return each package's version, by package name.
 
     If a package is in several lists, the last list wins.
 
@@ -26,7 +26,7 @@ def read_packages(*lists: bytes) -> dict[str, str]:
 
 
 def changed_packages(before: dict[str, str], after: dict[str, str]) -> tuple[Change, ...]:
-    """Return the packages that were added, removed or changed, sorted by name.
+    """Return the packages that differ between two trials, sorted by name.
 
     >>> [c.name + " " + c.kind for c in changed_packages({"a": "1", "c": "1"}, {"b": "1"})]
     ['a removed', 'b added', 'c removed']

@@ -119,7 +119,7 @@ def build_table(
 def _sorted(
     table: Table, records: Sequence[TrialRecord], params: Sequence[Mapping[str, Any]], by: str
 ) -> Table:
-    """Sort a table's rows by a column, or by a value that is not shown."""
+    """Sort a table's rows by a column, or by a value of the trials that is not a column."""
     name = by.removeprefix("-")
     is_column = by in table.columns or name in table.columns
     hidden_values = None if is_column else _hidden(records, params, name)
@@ -132,7 +132,10 @@ def _sorted(
 def _hidden(
     records: Sequence[TrialRecord], params: Sequence[Mapping[str, Any]], name: str
 ) -> list[Any] | None:
-    """Return the values to sort by if they are not a column, or None if no trial has them."""
+    """Return each trial's value of a sort key that is not a column of the table.
+
+    Return None if no trial has such a value.
+    """
     if name == "duration":
         return [_fixed_value(record, "seconds") for record in records]
     kind, dot, rest = name.partition(".")

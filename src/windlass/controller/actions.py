@@ -35,8 +35,8 @@ class _Outcome(Enum):
 class Actions:
     """Stops and starts attempts through a runtime.
 
-    Once `is_over` returns True, this instance sends no more requests, because another instance may
-    have taken over.
+    `is_over` returns True once the controller was shut down. From then on, no more requests are
+    sent, because a different controller might already manage the same jobs.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Actions:
         now: float,
         events: list[Event],
     ) -> bool:
-        """Create attempts. Return True if the runtime accepted all of them.
+        """Create attempts through the runtime. Return True if the runtime accepted all of them.
 
         After the first failure, the remaining attempts are skipped, because they would most likely
         fail too and each may take long. The next reconciliation begins with the attempts that have
@@ -141,7 +141,10 @@ class Actions:
         reason: str,
         events: list[Event],
     ) -> _Outcome:
-        """Run an action. Record its failure when it first occurs and once more if it persists."""
+        """Send one request to the runtime.
+
+        Record a failure when it is new and once more if it persists.
+        """
         if self._is_over():  # another instance may have taken over and act on the stored decision
             self._expectations.withdraw(uid, replica)
             return _Outcome.LATER

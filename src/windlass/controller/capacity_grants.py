@@ -36,7 +36,7 @@ class CapacityGrants:
         self._on_queue_moved = on_queue_moved
 
     def restore(self, job: Job, status: JobStatus) -> None:
-        """Give a job the capacity or queue position that its stored status records.
+        """Give a job the capacity, or the position in the queue, that its stored status records.
 
         The controller calls this for all jobs before the first reconciliation.
         """
@@ -154,7 +154,7 @@ def _slot(key: str) -> tuple[str, int]:
 def _at_most(
     wanted: Mapping[str, int], has: Mapping[str, int], granted: Mapping[str, int]
 ) -> dict[str, int]:
-    """Return how many replicas of each role a job may have.
+    """Return how many replicas of each role a job is permitted to have.
 
     A job keeps the sizes that it has, and gains the granted sizes up to the wanted sizes.
     """

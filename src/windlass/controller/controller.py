@@ -298,7 +298,10 @@ class Controller:
     def _settle(
         self, job: Job, status: JobStatus, replicas: Sequence[Replica], now: float
     ) -> JobStatus:
-        """Mark a finished job as settled if its last replicas were deleted."""
+        """Mark a finished job as settled if its last replicas were deleted.
+
+        Return the job's new or unchanged status.
+        """
         settled = settle(job.spec, status, replicas, now)
         if settled is status:
             return status

@@ -371,5 +371,5 @@ class _Passed(msgspec.Struct, frozen=True):
         return _Passed(total, own.all_devices)
 
     def fits(self, beside: FreeCapacity, other: Demand, others_devices: Sequence[int]) -> bool:
-        """Return True if this job would still fit after `other` received `others_devices`."""
+        """Return True if this job still fits beside another job that gets `others_devices`."""
         return beside.fits_beside(self.demand, other, (*others_devices, *self.devices))

@@ -227,7 +227,7 @@ class _Evaluation:
         self.clear_condition(ConditionType.SUSPENDED, conditions.RESUMED_REASON, "")
 
     def restart(self, restarts: Restarts) -> None:
-        """Schedule the next attempts of ended replicas and delete their old attempts."""
+        """Schedule the next attempts of ended replicas, and have their old attempts deleted."""
         total = self.status.restarts + restarts.count
         limit = self.spec.backoff_limit
         for number, slot in enumerate(restarts.ended, start=self.status.restarts + 1):

@@ -90,7 +90,7 @@ def _is_deleted_from_outside(slot: Slot) -> bool:
 
 
 def _may_be_retried(slot: Slot) -> bool:
-    """Return True if the replica seems alive and may restart after its end."""
+    """Return True if the replica seems alive and would be restarted after its end."""
     current = slot.current
     seems_alive = current is not None and is_alive(current) and not current.deleting
     return seems_alive and slot.role.restart_policy is not RestartPolicy.NEVER

@@ -160,7 +160,7 @@ def _exception(slot: Slot) -> str:
 
 
 def _delays(slot: Slot, now: float) -> int:
-    """Return how many times the restart delay has doubled since the slot's last long run."""
+    """Return how many restart delays a replica has had since one of its attempts last ran long."""
     current = slot.current
     if current is not None and current.started is not None:
         ended = now if current.ended is None else current.ended

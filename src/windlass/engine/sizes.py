@@ -74,7 +74,7 @@ def resized_message(before: Mapping[str, int], after: Mapping[str, int]) -> str:
 def sizes_left(
     spec: JobSpec, sizes: Mapping[str, int], replicas: Sequence[Replica]
 ) -> Mapping[str, int]:
-    """Return the sizes without the removed replicas that have ended."""
+    """Return a job's sizes after removed replicas that have ended gave up their capacity."""
     if has_all(spec, sizes):
         return sizes
     left = dict(sizes)

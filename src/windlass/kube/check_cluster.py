@@ -59,7 +59,10 @@ class _Check:
         self._queue: queue.SimpleQueue[Finding | None] = queue.SimpleQueue()
 
     def run(self, seconds: float) -> ClusterCheck:
-        """Return the findings that are available within the time limit."""
+        """Run all checks of the cluster.
+
+        Return the findings that are available within `seconds`.
+        """
         try:
             load_kubernetes()  # this import may be slow and does not depend on the cluster
         except WindlassError as error:
@@ -160,7 +163,10 @@ def _reachable(connection: Connection, version: str) -> Finding:
 
 
 def _permission_findings(missing: Sequence[Permission], account: str) -> Iterator[Finding]:
-    """Yield a finding per permission. If any is missing, yield the command that grants them all."""
+    """Yield a finding per permission that Windlass needs.
+
+    If any permissions are missing, also yield the command that grants all of them.
+    """
     for rule in RUNNING:
         lacks = [permission for permission in missing if permission.resource == rule.resource]
         if not lacks:
@@ -200,7 +206,10 @@ def _nodes(connection: Connection) -> Iterator[Finding]:
 
 
 def _reachability(url: str, missing: Sequence[Permission]) -> Finding:
-    """Return a finding on whether pods can reach the server or, if not, the server the pods."""
+    """Return a finding about the connections between pods and the server.
+
+    Either pods can reach the server, or the server needs the permission to reach the pods.
+    """
     host = urlsplit(url).hostname or ""
     if not _is_loopback(host):
         return Finding("server", OK, f"pods can reach it at {url}, if their network allows it")

@@ -1,4 +1,4 @@
-"""Reads the CPUs, memory and accelerators that this process may use."""
+"""Reads the CPUs, memory and accelerators that this process is permitted to use."""
 
 from __future__ import annotations
 

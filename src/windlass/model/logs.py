@@ -25,7 +25,7 @@ class LogPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogHit(msgspec.Struct, frozen=True, kw_only=True):
-    """A matching log line and the trial that wrote it."""
+    """A log line that matches a search, and the trial that wrote the line."""
 
     trial_id: int
     trial: str  # the trial's name
@@ -33,7 +33,7 @@ class LogHit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogHits(msgspec.Struct, frozen=True, kw_only=True):
-    """Matching lines from several trials, their number, and the cursor to continue from.
+    """Log lines of several trials that match a search, their number, and the next cursor.
 
     An empty page with a cursor is not the end of the search. Continue from the cursor to search the
     remaining trials.

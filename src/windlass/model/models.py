@@ -74,7 +74,7 @@ class ChangeModel(ChangeTrial, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RegisterVersion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Register a checkpoint as a version.
+    """Register a checkpoint as a version of a model.
 
     If the checkpoint is already a version of the model, that version stays unchanged.
     """
@@ -99,7 +99,7 @@ class ChangeVersion(ChangeLabels, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class SetAlias(msgspec.Struct, frozen=True, kw_only=True):
-    """Point an alias at this version. An existing alias is moved."""
+    """Point a model's alias at one of the model's versions. An existing alias is moved."""
 
     version: int
 

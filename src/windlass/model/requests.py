@@ -134,7 +134,7 @@ class ChangeLabels(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class ChangeTrial(ChangeLabels, frozen=True, kw_only=True, omit_defaults=True):
-    """Change the labels, name, description or notes. Omitted fields stay unchanged."""
+    """Change a trial's labels, name, description or notes. Omitted fields stay unchanged."""
 
     name: Name | msgspec.UnsetType = msgspec.UNSET
     description: Text | msgspec.UnsetType = msgspec.UNSET

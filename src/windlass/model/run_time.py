@@ -26,7 +26,7 @@ def seconds_run(record: TrialRecord, now: float | None = None) -> float | None:
 
 
 def _covered(spans: list[tuple[float, float]]) -> float:
-    """Return the total time covered by the spans. Overlaps count once.
+    """Return the total time that spans of time cover. Overlaps count once.
 
     >>> _covered([(0.0, 2.0), (1.0, 3.0), (1.0, 1.5), (10.0, 11.0), (20.0, 19.0)])
     4.0

@@ -185,7 +185,7 @@ class LeaderElection:
         self._on_loss()
 
     def _try(self) -> bool:
-        """Take or renew the lease. Return True if this instance holds the lease now."""
+        """Try to take or renew the operator's lease. Return True if this instance now holds it."""
         try:
             return self._take()
         except Exception as error:  # noqa: BLE001 -- after any error, the leader must stop
@@ -224,7 +224,7 @@ class LeaderElection:
         return True
 
     def _request(self, method: str, path: str, body: Object | None = None) -> Object:
-        """Send a request that ends before the lease expires.
+        """Send a request about the lease, with a timeout that ends before the lease expires.
 
         The request is not repeated if the API server is busy.
         """
@@ -234,7 +234,7 @@ class LeaderElection:
         return answer
 
     def _read(self) -> Object | None:
-        """Return the lease. If there is none, create it first."""
+        """Return the operator's lease object. If there is none, create it first."""
         path = LEASES.path(self._namespace, self._name)
         try:
             lease = self._request("GET", path)

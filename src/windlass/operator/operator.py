@@ -110,7 +110,7 @@ class Operator:
         return Controller(self.jobs, self.pods, workers=self._workers)
 
     def _start_term(self) -> None:
-        """Start to lead as soon as the caches contain all of the previous leader's changes."""
+        """Start to lead: start a thread that refreshes the caches and then starts a controller."""
         self._term, self._has_started = threading.Event(), False
         self._term_thread = threading.Thread(target=self._run_term, args=(self._term,), name="term")
         self._term_thread.start()

@@ -107,7 +107,10 @@ def _program_lines(file: str) -> list[str]:
 def _matching(
     statements: Iterable[ast.stmt], test: Callable[[ast.AST, str], bool]
 ) -> Iterator[ast.AST]:
-    """Yield the definitions accepted by a test, last first, or the statements with a lambda."""
+    """Yield the functions and classes that a test accepts, the last one in the code first.
+
+    For a lambda, yield the whole statement that contains it.
+    """
     for statement in reversed(list(statements)):
         for node, qualname in _definitions(statement, ""):
             if test(node, qualname):
@@ -115,7 +118,7 @@ def _matching(
 
 
 def _definitions(node: ast.AST, scope: str) -> Iterator[tuple[ast.AST, str]]:
-    """Yield the functions, classes and lambdas in a node, with their qualified names."""
+    """Yield the functions, classes and lambdas in a syntax tree, with their qualified names."""
     inner = scope
     if isinstance(node, _NAMED):
         yield node, scope + node.name
@@ -128,7 +131,10 @@ def _definitions(node: ast.AST, scope: str) -> Iterator[tuple[ast.AST, str]]:
 
 
 def _function_test(code: CodeType) -> Callable[[ast.AST, str], bool]:
-    """Return a test for a function's definition, by name and first line."""
+    """Return a function that tests whether a definition is that of a function's code object.
+
+    The test compares the name and the first line.
+    """
 
     def is_it(node: ast.AST, qualname: str) -> bool:
         name = qualname.rpartition(".")[2]
@@ -149,7 +155,7 @@ def _class_test(value: type) -> Callable[[ast.AST, str], bool]:
 
 
 def _range(node: Any) -> tuple[int, int]:
-    """Return a node's first and last line, including its decorators."""
+    """Return the first and last line of a definition in a syntax tree, including its decorators."""
     lines = [node.lineno, *(part.lineno for part in getattr(node, "decorator_list", ()))]
     return min(lines), node.end_lineno or node.lineno
 

@@ -42,7 +42,7 @@ class Draft:
     sources: list[FunctionSource] = field(default_factory=list)  # functions without a file
 
     def attach(self, data: bytes) -> str:
-        """Add a blob to upload and return its digest."""
+        """Add data as a blob to upload before the request, and return the blob's digest."""
         digest = hashlib.sha256(data).hexdigest()
         self.blobs[digest] = data
         return digest

@@ -34,7 +34,10 @@ class Reader:
         self._held_size = 0
 
     def read(self, table: StatTable, row: int, status: os.stat_result) -> bool:
-        """Read one file or link. Return False if it does not belong in a snapshot."""
+        """Read one file or link, and store its digest in a row of the table.
+
+        Return False if it does not belong in a snapshot.
+        """
         table.links.pop(row, None)
         if stat.S_ISREG(status.st_mode):
             return self._read_file(table, row, os.O_NOFOLLOW)
@@ -121,7 +124,7 @@ class Reader:
         table.changed[row] = status.st_ctime_ns if is_certain else UNTRUSTED
 
     def _inside(self, path: str, target: str) -> str | None:
-        """Return a link's target as a relative path, or None if it is outside the tree."""
+        """Return a symbolic link's target as a relative path, or None if it is outside the tree."""
         if link_stays_inside(path, target):
             return target
         folder = os.path.dirname(path)

@@ -193,7 +193,7 @@ class _Walk:
         return steps
 
     def _enter_repository(self, path: str, ignored: frozenset[str] | None) -> frozenset[str] | None:
-        """Return the paths that git ignores, including those in a nested repository.
+        """Return all paths that git ignores, including the ignored paths in a nested repository.
 
         `ignored` contains the paths of the outer repository. Return None if git fails.
         """

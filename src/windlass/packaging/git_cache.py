@@ -56,7 +56,7 @@ class GitCache:
 
 
 def _position(folder: str) -> bytes:
-    """Return bytes that identify the state of HEAD and the index, or b"" if unknown."""
+    """Return bytes that identify the state of git's HEAD and index, or b"" if it is unknown."""
     directory = git_directory(folder)
     common = common_directory(directory)
     try:
@@ -87,7 +87,7 @@ def _commit(common: str, name: str) -> bytes | None:
 
 
 def _checksum(index: str) -> bytes:
-    """Return the checksum that ends an index.
+    """Return the checksum at the end of a git index file.
 
     The index's times do not suffice, because their resolution may be too coarse.
     """

@@ -34,7 +34,7 @@ class PackedCall(NamedTuple):
 
 
 class LargeValues:
-    """The most recent large values, so that known values need not be hashed again.
+    """Remembers the most recent large values and their digests, to avoid hashing them again.
 
     >>> values = LargeValues()
     >>> first, again = values.find(b"abc"), values.find(bytes(bytearray(b"abc")))
@@ -47,7 +47,7 @@ class LargeValues:
         self._size = 0
 
     def find(self, data: bytes) -> tuple[str, bytes]:
-        """Return a value's digest and the value's first copy."""
+        """Return a value's digest and an equal value: an earlier copy, if one is remembered."""
         for digest, value in self._recent:
             if value == data:
                 return digest, value
@@ -84,7 +84,10 @@ class PickleFile:
         return PackedCall(encode_parts(self._parts), self._large)
 
     def _end_small(self) -> None:
-        """End a run of small writes. A long run is cut into pieces that other calls may share."""
+        """End a run of small writes of the pickler.
+
+        A long run is cut into pieces, which calls with the same values share.
+        """
         rest = b"".join(self._small)
         self._small = []
         while len(rest) >= LARGE_VALUE:

@@ -52,7 +52,10 @@ def is_recent(modified: int, changed: int, looked: int) -> bool:
 
 
 def distrust_recent(listing: FileListing, looked: int) -> FileListing:
-    """Mark entries in a listing that changed recently, so that they are checked again."""
+    """Return a listing in which recently changed folders and ignore files do not count as known.
+
+    The next comparison checks them again.
+    """
     return listing._replace(
         folders=[_dated(folder, looked) for folder in listing.folders],
         rules=[
@@ -68,7 +71,7 @@ def distrust_recent(listing: FileListing, looked: int) -> FileListing:
 
 
 def forget_folders(listing: FileListing, prefix: str, files: Collection[str]) -> FileListing:
-    """Mark the folders of some files in a listing, so that they are checked again.
+    """Return a listing in which the folders of some files are marked to be checked again.
 
     These files exist but are not packaged, for example dangling links. They may become valid later
     without any change to their folder.
@@ -85,7 +88,10 @@ def forget_folders(listing: FileListing, prefix: str, files: Collection[str]) ->
 
 
 class StillListed(NamedTuple):
-    """The last listing after a first check, which git has yet to confirm."""
+    """A listing that still seems valid after a first check.
+
+    `settle` completes the check with git.
+    """
 
     listing: FileListing
     answers: tuple[Callable[[], bool], ...]
@@ -222,7 +228,10 @@ class _Folders:
         return _dated(folder, self._looked)
 
     def _take_in(self, path: str, entry: os.DirEntry[str]) -> bool:
-        """Record a new name in a folder. Return False if the tree must be listed again."""
+        """Record a new file in a folder of the listing.
+
+        Return False if the tree must be listed again.
+        """
         name, full = entry.name, self._prefix + path
         if name in _RULE_FILES:
             return path == ".git" or (name != ".git" and self._has(full))

@@ -116,7 +116,7 @@ def find_large_parts(
 
 
 def _dump(call: dict[str, Any], file: PickleFile) -> list[Any]:
-    """Pickle a call. Return the functions and classes that were pickled by value."""
+    """Pickle a call to a file. Return the functions and classes that were pickled by value."""
     pickler = _pickler_class()(file, protocol=_PROTOCOL)
     pickler.dump(call)
     by_value: list[Any] = pickler.by_value

@@ -101,7 +101,7 @@ def is_this_one(executable: str) -> bool:
 def difference(before: tuple[str, bytes], now: tuple[str, bytes], lock: bytes = b"") -> Difference:
     r"""Compare two environments by their Python versions and packages.
 
-    Packages in `lock` count as equal.
+    An environment is a Python version and a list of packages. Packages in `lock` count as equal.
 
     >>> str(difference(("3.11.4", b"a==1\nb==1\n"), ("3.11.7", b"a==2\nc==1\n")))
     'Python 3.11.4 -> 3.11.7; 3 packages: a 1 -> 2, b 1 is gone, c 1 is new'

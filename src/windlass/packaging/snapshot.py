@@ -220,7 +220,7 @@ class _Taking:
         return Snapshot(self._root.path, tree, table, table.total(), self._reader.held, manifest)
 
     def _from_last(self, before: LastSnapshot) -> _Listed | None:
-        """Find the files based on the last listing.
+        """Find the tree's files, and those that may have changed, based on the last listing.
 
         Return None if the tree must be listed again.
         """
@@ -281,12 +281,11 @@ class _Taking:
         return Selection(self._root.only, self._root.kept, limit)
 
     def _find_written(self, table: StatTable) -> tuple[dict[str, os.stat_result], list[str]]:
-        """Find stale files faster than `_find_stale`, by comparing only one time per file.
+        """Find the same files as `_find_stale`, but faster, by comparing only each file's ctime.
 
-        The kernel sets this time (ctime) whenever a file's content or mode changes, and no program
-        can set it. The caller must check that no file was replaced by another, because some file
-        systems do not update this time when a file is renamed, and files created together may have
-        the same time.
+        The kernel sets the ctime whenever a file's content or mode changes, and no program can set
+        it. The caller must check that no file was replaced by another, because some file systems do
+        not update the ctime on a rename, and files created together may have the same ctime.
         """
         stale: dict[str, os.stat_result] = {}
         gone: list[str] = []
@@ -338,7 +337,10 @@ class _Taking:
             self._reader.fail(path.removeprefix(self._prefix), error)
 
     def _check_limits(self, table: StatTable, stale: dict[str, os.stat_result]) -> None:
-        """Check the number and sizes of files before reading any of them."""
+        """Check that a snapshot's number and sizes of files are within the limits.
+
+        The check comes before any file is read.
+        """
         sizes = table.sizes.tolist()
         for row in table.links:
             sizes[row] = 0

@@ -161,7 +161,7 @@ class LastSnapshot(NamedTuple):
     generation: bytes  # a random identifier of this snapshot
 
     def manifest(self) -> bytes | None:
-        """Return the last snapshot's manifest, or None if its cache file was replaced or damaged.
+        """Return the last snapshot's manifest.
 
         Return None if the cache file was replaced or damaged.
         """

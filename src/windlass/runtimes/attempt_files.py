@@ -35,8 +35,13 @@ class _Key(msgspec.Struct):
     home: str = ""
 
 
+class _Executable(msgspec.Struct):
+    type: str
+
+
 class _Launch(msgspec.Struct):
     key: _Key
+    executable: _Executable
     python: str
     env: dict[str, str]
     private: str | None
@@ -66,9 +71,9 @@ _UNREADABLE = ExitRecord(reason="Lost", message="its exit record is damaged")
 
 
 class AttemptFiles:
-    """The files of one attempt.
+    """Reads and writes the files in one attempt's directory.
 
-    Subclasses add the machine or pod on which the attempt runs.
+    A subclass for each runtime also knows the machine or the pod on which the attempt runs.
     """
 
     def __init__(self, uid: str, replica: ReplicaId, path: Path) -> None:

@@ -169,7 +169,10 @@ def _thread_limit(threads: int) -> dict[str, str]:
 
 
 def _names(variables: dict[str, str]) -> dict[str, str]:
-    """List the variables set for this trial, so that jobs that it submits leave them out."""
+    """Return a variable that lists the variables set only for this trial.
+
+    Jobs that the trial submits do not inherit the listed variables.
+    """
     return {GIVEN: ",".join(variables)} if variables else {}
 
 

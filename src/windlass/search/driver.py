@@ -23,7 +23,7 @@ from windlass.model.errors import Conflict
 from windlass.model.metrics import Points
 from windlass.model.records import ExperimentRecord, TrialRecord, TrialState
 from windlass.model.requests import AskToStop
-from windlass.search.hopeless import hopeless_error, how_to_go_on
+from windlass.search.hopeless import hopeless_error
 from windlass.search.policy import INTERRUPTED, SearchPolicy, SearchState
 from windlass.search.progress_table import ProgressTable
 from windlass.search.result import SearchResult, metric_text, summary
@@ -42,9 +42,10 @@ class Driver:
 
     def __init__(
         self, client: Client, experiment: ExperimentRecord, launcher: Launcher, name: str,
-        settings: Settings, *, concurrent: int, timeout: float | None,
+        settings: Settings, *, concurrent: int, timeout: float | None, to_continue: str,
     ) -> None:  # fmt: skip
         self._transport = client.transport
+        self._to_continue = to_continue
         self._launcher = launcher
         self._concurrent = concurrent
         self._deadline = None if timeout is None else time.monotonic() + timeout
@@ -78,7 +79,10 @@ class Driver:
     # -- the loop -----------------------------------------------------------------------
 
     def _recall(self, live: Live) -> None:
-        """Load all recorded trials, which make up the first part of the event stream."""
+        """Pass all recorded trials and points to the policy.
+
+        The event stream starts with these records.
+        """
         records, points = [], []
         rounds = 0
         while rounds < 2:  # the experiment comes both before and after its trials
@@ -105,12 +109,14 @@ class Driver:
             if not self._policy.running and (self._is_late or not self._policy.to_begin):
                 return
             self._follow(live)
-            if (flaw := hopeless_error(self._policy, self._transport)) is not None:
+            if (
+                flaw := hopeless_error(self._policy, self._transport, self._to_continue)
+            ) is not None:
                 self._stop_all(self._unfinished())
                 raise flaw
 
     def _fill(self) -> None:
-        """Start trials up to the maximum number of concurrent ones."""
+        """Start new trials until the maximum number of concurrent trials is reached."""
         policy = self._policy
         while count := min(policy.to_begin, self._concurrent - len(policy.running)):
             if count < 0:
@@ -121,7 +127,7 @@ class Driver:
             self._adding = []
 
     def _follow(self, live: Live) -> None:
-        """Wait for events and carry out the resulting orders."""
+        """Wait for events of the trials, and carry out the policy's orders to stop trials."""
         policy = self._policy
         going = policy.running
         due = policy.next_due(time.monotonic())
@@ -140,7 +146,10 @@ class Driver:
             live.say(*([(self._progress.describe_end(tried), "")] for tried in ended))
 
     def _next(self, seconds: float | None) -> ExperimentNews:
-        """Return the next event. Raise `queue.Empty` if none arrives within `seconds`."""
+        """Return the experiment's next event.
+
+        Raise `queue.Empty` if none arrives within `seconds`.
+        """
         news = self._inbox.get_nowait() if seconds == 0.0 else self._inbox.get(timeout=seconds)
         if isinstance(news, BaseException):
             raise news
@@ -215,4 +224,4 @@ class Driver:
         lines = [f"Search {policy.name!r} was interrupted{after}."]
         if (best := policy.best) is not None:
             lines.append(f"Best so far: trial {best.record.id}, {metric_text(policy, best)}")
-        return [*lines, f"To go on: {how_to_go_on(self._experiment.id)}"]
+        return [*lines, f"To continue: {self._to_continue}"]

@@ -13,7 +13,9 @@ _FIRST_FAILED = 5
 _FIRST_UNREPORTED = 2
 
 
-def hopeless_error(policy: SearchPolicy, transport: Transport) -> WindlassError | None:
+def hopeless_error(
+    policy: SearchPolicy, transport: Transport, to_continue: str
+) -> WindlassError | None:
     """Return an error if the first trials all ended without a value, or None.
 
     Trials that ended before the search resumed are ignored, so that the user can fix the program
@@ -28,11 +30,11 @@ def hopeless_error(policy: SearchPolicy, transport: Transport) -> WindlassError 
     if len(silent) >= _FIRST_UNREPORTED or (silent and is_last):
         return _unreported(policy, silent[0])
     if len(ended) >= _FIRST_FAILED or is_last:
-        return _failed(policy, ended, Trial(transport, ended[0].record))
+        return _failed(policy, ended, Trial(transport, ended[0].record), to_continue)
     return None
 
 
-def how_to_go_on(experiment_id: int) -> str:
+def how_to_continue(experiment_id: int) -> str:
     """Return code that resumes a search from any script."""
     return f"wl.get_experiment({experiment_id}).search(...) with the same settings."
 
@@ -61,7 +63,9 @@ def _unreported(policy: SearchPolicy, first: SearchTrial) -> InvalidArgument:
     )
 
 
-def _failed(policy: SearchPolicy, ended: list[SearchTrial], first: Trial[Any]) -> TrialFailed:
+def _failed(
+    policy: SearchPolicy, ended: list[SearchTrial], first: Trial[Any], to_continue: str
+) -> TrialFailed:
     error = first.outcome().error
     record = first.record
     if isinstance(error, TrialFailed):
@@ -80,7 +84,7 @@ def _failed(policy: SearchPolicy, ended: list[SearchTrial], first: Trial[Any]) -
     return TrialFailed(
         f"{many} of search {policy.name!r} failed. {what}",
         hint="Fix the cause, then continue with the next trial: "
-        f"{how_to_go_on(record.experiment_id)}\n"
+        f"{to_continue}\n"
         f"See: windlass show {record.id}, windlass logs {record.id}",
         trial_id=record.id,
         exit_code=record.exit_code,

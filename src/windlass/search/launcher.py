@@ -28,9 +28,10 @@ class Launcher:
 
     def __init__(
         self, client: Client, experiment: ExperimentRecord, name: str, what: Any,
-        args: Any, space: Iterable[str],
+        args: Any, space: Iterable[str], labels: Sequence[str] = (),
     ) -> None:  # fmt: skip
         self._client = client
+        self._labels = labels
         self._experiment = experiment
         self._name = name
         job, problems = with_arguments(_job_of(what), args)
@@ -87,6 +88,7 @@ class Launcher:
         wishes = [
             AddOptions(
                 args=self._arguments(params),
+                labels=self._labels,
                 identity=identity(self._name, number),
                 search=SearchSuggestion(search=self._name, number=number, params=dict(params)),
             )

@@ -271,7 +271,7 @@ class SearchPolicy:
             self.study.fail(tried.number, again=tried.state is SearchState.INTERRUPTED)
 
     def _judged(self, tried: SearchTrial) -> tuple[SearchState, float | None]:
-        """Return an ended trial's final state and value."""
+        """Return the final state of an ended trial in its search, and the trial's value, if any."""
         record = tried.record
         if record.state is TrialState.STOPPED and record.message == INTERRUPTED:
             return SearchState.INTERRUPTED, tried.value

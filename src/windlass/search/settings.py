@@ -140,7 +140,10 @@ def check_same(
 
 
 def _flat(settings: Mapping[str, Any], free: Sequence[str]) -> dict[str, Any]:
-    """Return the settings that must not change, with one entry per search space parameter."""
+    """Return a search's settings except those in `free`, which are allowed to change.
+
+    The search space is split into one entry per parameter.
+    """
     plain = {key: value for key, value in settings.items() if key not in (*free, "space")}
     spaces = {f"space[{name!r}]": value for name, value in settings.get("space", {}).items()}
     return {**spaces, **plain}

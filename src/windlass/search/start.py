@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -28,11 +28,15 @@ def search(
     client: Client, experiment: ExperimentRecord, job: Any, *,
     space: Mapping[str, Any], metric: str, mode: str, method: str, trials: int | None,
     concurrent: int, name: str, seed: int | None, timeout: float | str | None, args: Any,
-    min_steps: int, reduction: int,
+    min_steps: int = 1, reduction: int = 4, labels: Sequence[str] = (), to_continue: str = "",
 ) -> SearchResult:  # fmt: skip
-    """Run a search until it ends. If it already exists, continue it."""
+    """Run a search until it ends. If it already exists, continue it.
+
+    `to_continue` explains how to continue an interrupted search. The default is a Python call.
+    """
     load_optuna()
     from windlass.search.driver import Driver
+    from windlass.search.hopeless import how_to_continue
     from windlass.search.launcher import Launcher
 
     spaces = flatten(space)
@@ -42,7 +46,7 @@ def search(
     )  # fmt: skip
     _check_way(name, concurrent)
     seconds = None if timeout is None else parse_duration(timeout)
-    launcher = Launcher(client, experiment, name, job, args, spaces)
+    launcher = Launcher(client, experiment, name, job, args, spaces, labels)
     launcher.check({name: axis.example for name, axis in spaces.items()})
     if number is None:
         before = experiment_now(client, experiment).searches.get(name, {})
@@ -55,8 +59,9 @@ def search(
     settings = _claim(client, experiment, name, requested, is_seeded=seed is not None)
     launcher.package()
     driver = Driver(
-        client, experiment, launcher, name, settings, concurrent=concurrent, timeout=seconds
-    )
+        client, experiment, launcher, name, settings, concurrent=concurrent, timeout=seconds,
+        to_continue=to_continue or how_to_continue(experiment.id),
+    )  # fmt: skip
     return driver.run()
 
 

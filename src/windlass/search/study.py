@@ -140,7 +140,9 @@ class Study:
         return [optuna_trials[trial.number] for trial in self._trials]
 
     def _due(self, ahead: int) -> dict[str, Any] | None:
-        """Return parameters to try regardless of Optuna's choice, if any.
+        """Return parameters that a new trial must try instead of Optuna's choice, or None.
+
+        These are the parameters of interrupted trials and, in a grid search, of the next point.
 
         `ahead` is the number of proposed trials that will start earlier.
         """
@@ -211,7 +213,7 @@ def _distribution(optuna: Any, space: Space) -> BaseDistribution:
 
 
 def _inner(space: Space, value: Any) -> Any:
-    """Convert a value to Optuna's representation, in which an option becomes its index."""
+    """Convert a parameter's value to Optuna's form, in which an option of `choice` is its index."""
     if not isinstance(space, Choice):
         return value
     return [_text(option) for option in space.options].index(_text(value))
@@ -222,7 +224,7 @@ def _outer(space: Space, value: Any) -> Any:
 
 
 def _text(value: Any) -> bytes:
-    """Encode a value, so that equal encodings mean equal values and vice versa."""
+    """Encode a value as JSON, so that equal values have equal encodings and vice versa."""
     return msgspec.json.encode(value, order="deterministic")
 
 

@@ -10,7 +10,7 @@ from windlass.model.records import TrialState
 
 
 def returned_value(trial: Trial[Any], metric: str) -> float | None:
-    """Return the number that a trial's function returned, or None.
+    """Return the number that a trial's function returned, or None if it returned no number.
 
     The function may also return a mapping that contains the number under the metric's name.
     """

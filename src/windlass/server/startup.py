@@ -274,7 +274,7 @@ async def _returns() -> bool:
 
 
 def _is_held(home: Home, lock: int, own_socket: str) -> bool:
-    """Return whether the home still has its socket and the lock file locked by this process."""
+    """Return whether the home still contains the socket and the locked file of this server."""
     try:
         is_own = os.path.samestat(os.stat(home.server_lock), os.fstat(lock))
         return is_own and exists(own_socket)

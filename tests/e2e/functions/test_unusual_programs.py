@@ -253,6 +253,61 @@ def test_a_trial_has_the_open_file_limit_of_its_author(project: Project, home: P
     assert (done.stdout, done.stderr) == ("200\n", "")
 
 
+@pytest.mark.finding("A1")
+def test_a_function_that_leaves_all_its_files_open_returns_its_value(
+    project: Project, home: Path
+) -> None:
+    project.write(
+        "train.py",
+        """
+        import resource, windlass as wl
+
+        @wl.run
+        def leak(fails):
+            global leaked
+            _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
+            leaked = []
+            try:
+                while True:
+                    leaked.append(open("/dev/null"))
+            except OSError:
+                pass
+            if fails:
+                raise LookupError("own")
+            return "kept"
+
+        if __name__ == "__main__":
+            print(leak(False))
+            try:
+                leak(True)
+            except LookupError as error:
+                print(error)
+        """,
+    )
+    done = project.python("train.py")
+    assert done.stdout == "kept\nown\n", done.stderr
+
+
+def test_a_return_value_that_cannot_be_stored_is_explained(project: Project, home: Path) -> None:
+    project.write(
+        "train.py",
+        """
+        import resource, windlass as wl
+
+        @wl.run
+        def large():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+            return bytes(100_000)
+
+        large()
+        """,
+    )
+    done = project.python("train.py")
+    assert "The function returned, but its return value cannot be stored" in done.stderr
+    assert "File too large" in done.stderr
+
+
 def test_a_sweep_inside_a_trial_runs_there(project: Project, home: Path) -> None:
     """The trial has all CPUs, so any trial that it submits would wait forever."""
     project.write(

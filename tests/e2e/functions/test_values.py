@@ -158,13 +158,19 @@ def test_plain_values_are_returned_unchanged(home: Path) -> None:
     assert same(b"\xff" * 5_000_000) == b"\xff" * 5_000_000
 
 
+class _Unreadable:
+    def __getstate__(self) -> object:
+        raise FileNotFoundError(2, "its file is gone")
+
+
 @pytest.mark.parametrize(
     ("result", "part"),
     [
         (lambda: {"model": [1, threading.Lock()]}, "result['model'][1] (a _thread.lock)"),
         (lambda: (n for n in ()), "result (a generator)"),
+        (lambda: _Unreadable(), "its file is gone"),
     ],
-    ids=["inside", "whole"],
+    ids=["inside", "whole", "error of a file"],
 )
 def test_an_unpicklable_part_of_a_result_is_named(home: Path, result: Any, part: str) -> None:
     function = wl.run(result)

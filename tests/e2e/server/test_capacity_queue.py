@@ -116,7 +116,10 @@ def test_trials_run_up_to_the_number_of_cpus_and_queued_trials_show_their_positi
     assert (highest, len(machine.begun())) == (2, 6)
 
 
-def test_a_client_without_a_status_line_prints_the_reason_for_a_wait_once(machine: Machine) -> None:
+def test_a_client_without_a_status_line_prints_the_reason_for_a_wait_once(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WINDLASS_REPORT_WAITS", "1")
     trials = machine.submit("for name in 'abcd': submit(name)\n")
     eventually(lambda: sorted(machine.begun()) == ["a", "b"], "the first two run")
     stream = io.StringIO()

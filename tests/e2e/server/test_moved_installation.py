@@ -41,7 +41,7 @@ class Environment:
 
     def __call__(self, *words: str, python: str | Path = "") -> subprocess.CompletedProcess[str]:
         """Run a command of this copy of Windlass."""
-        environ = {**os.environ, "WINDLASS_HOME": str(self._home)}
+        environ = {**os.environ, "WINDLASS_HOME": str(self._home), "WINDLASS_REPORT_WAITS": "2"}
         environ |= {"PYTHONPATH": str(self.packages)} if python else {}
         return subprocess.run(
             [python or self.path / "bin/python", "-m", "windlass", *words],

@@ -75,6 +75,23 @@ def test_lines_of_both_streams_keep_their_order(
     assert [str(line) for line in newest().logs()] == EXPECTED
 
 
+def test_a_program_may_close_one_stream_and_write_to_the_other(
+    home: Path, project: Project
+) -> None:
+    project.write(
+        "script.py",
+        """
+        import sys
+
+        print("out")
+        sys.stdout.close()
+        print("err", file=sys.stderr)
+        """,
+    )
+    done = project.run(BIN / "windlass", "run", "script.py")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "out\n", "err\n")
+
+
 def test_the_last_state_of_a_progress_bar_stays(home: Path, project: Project) -> None:
     project.write("bar.py", BAR)
     terminal = Terminal(project, BIN / "windlass", "run", "bar.py")

@@ -77,6 +77,8 @@ def server(home: Path) -> Server:
         {**job(), "experiment": "two\nlines"},
         {**job(), "attachments": {DIGEST: "aGVsbG8="}},
         {**job(), "private": {"secrets": {"TOKEN": "x"}}},
+        {**job(), "private": {"environ": {"A=B": "x"}}},
+        {**job(), "private": {"environ": {"": "x"}}},
     ],
     ids=lambda trial: "",
 )

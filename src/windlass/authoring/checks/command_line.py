@@ -170,7 +170,10 @@ def _check_entry(name: Any, value: Any, above: tuple[str, ...] = ()) -> Iterator
 
 
 def _is_deep(value: Any, left: int = DEEPEST) -> bool:
-    """Return whether mappings are nested too deeply. One that contains itself always is."""
+    """Return whether a value's mappings are nested too deeply.
+
+    A mapping that contains itself is always too deep.
+    """
     return isinstance(value, Mapping) and (
         left == 0 or any(_is_deep(inner, left - 1) for inner in value.values())
     )

@@ -78,7 +78,7 @@ class _Scanner:
         return table
 
     def _newest(self, table: Keys) -> Keys:
-        """Return a table's path. For an array of tables, return the path of its last table."""
+        """Return a TOML table's key path. For an array of tables, return the last table's path."""
         count = self._tables.get(table)
         return table if count is None else (*table, str(count - 1))
 
@@ -117,7 +117,7 @@ class _Scanner:
             self._skip(_PLAIN)
 
     def _members(self, closing: str, member: Any) -> None:
-        """Scan the comma-separated members of an array or inline table."""
+        """Scan the comma-separated members of a TOML array or inline table."""
         self._at += 1
         index = 0
         self._skip(_BLANK)
@@ -137,7 +137,7 @@ class _Scanner:
     def _note(self, path: Keys, position: int, *, is_own: bool = False) -> None:
         """Record the line of a key.
 
-        The first occurrence counts, unless a later one is a table header of its own.
+        The first occurrence of a key counts, unless the key also has its own table header.
         """
         if is_own or path not in self._lines:
             self._lines[path] = bisect_right(self._breaks, position - 1) + 1

@@ -180,7 +180,10 @@ def _check(options: CommandOptions, where: str) -> None:
 
 
 def _resources(options: CommandOptions) -> Resources:
-    """Return the resources to reserve: by default none, so that the command need not queue."""
+    """Return the resources to reserve for a command or shell.
+
+    By default, these are none, so that the command need not wait in the queue.
+    """
     return replace(
         build_resources(options.cpus, options.memory, options.accelerator),
         cpus=0.0 if options.cpus is None else float(options.cpus),

@@ -276,7 +276,10 @@ def build_plan(client: Client, options: Options, default_name: str, call_site: C
 def _resolve(
     packages: Sequence[str] | str | None, client: Client
 ) -> tuple[tuple[str, ...], str | None]:
-    """Return the requested packages, and the text of a lock file that pins all versions."""
+    """Return the packages of the option `packages`, and a lock that pins all versions.
+
+    The lock is the text of a requirements file. It is None without the option.
+    """
     if not packages:
         return (), None
     import sys

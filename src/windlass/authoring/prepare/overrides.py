@@ -121,7 +121,7 @@ def _merge_call(function: Callable[..., Any], own: Any, changes: Any) -> Any:
 
 
 def _by_name(function: Callable[..., Any], arguments: Any) -> Any:
-    """Convert positional arguments to a mapping.
+    """Convert a function's positional arguments to a mapping by parameter name.
 
     Arguments that the function does not accept are returned unchanged.
     """

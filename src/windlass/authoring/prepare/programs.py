@@ -392,7 +392,10 @@ def plain_function(function: Any) -> Any:
 
 
 def _call_arguments(arguments: Arguments) -> tuple[Sequence[Any], Mapping[str, Any]]:
-    """Split arguments into positional and keyword arguments."""
+    """Return a job's arguments for a function as positional and keyword arguments.
+
+    One of the two is always empty.
+    """
     return ((), arguments) if isinstance(arguments, Mapping) else (arguments, {})
 
 

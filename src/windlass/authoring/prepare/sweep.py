@@ -122,7 +122,10 @@ class Sweep:
             trial.stop(reason=_ENDED_EARLY)
 
     def _recover_sent(self) -> None:
-        """Find the trials of a request whose response was lost. Either all exist, or none."""
+        """Find the trials of a submission whose response was lost.
+
+        Either all of them exist, or none.
+        """
         drafts, self._sending = self._sending, []
         if not drafts or self._client is None:
             return

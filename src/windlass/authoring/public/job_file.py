@@ -161,7 +161,7 @@ class _Reader:
         return PythonModule(value) if kind == "module" else self._function(value, where)
 
     def _words(self, words: Any) -> Any:
-        """Return a command's words. Its program may be a path relative to the job file."""
+        """Return a command's words. Its program can be a path relative to the job file."""
         if not isinstance(words, list) or not words or not isinstance(words[0], str):
             return words
         program, *others = words

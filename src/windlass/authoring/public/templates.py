@@ -36,7 +36,10 @@ _STAND_IN = Command(["true"])
 
 @dataclass(frozen=True)
 class TemplateUse:
-    """A job whose unset fields were filled from a template, with the template's name and labels."""
+    """A job after its template was applied, and the name and labels of that template.
+
+    The template has filled the fields that the job left unset.
+    """
 
     job: Any
     name: str = ""

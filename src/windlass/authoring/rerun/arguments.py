@@ -248,7 +248,7 @@ def _has(value: Any, name: str) -> bool:
 
 
 def _params_of_role(record: TrialRecord, role: Role) -> dict[str, Any]:
-    """Return one role's recorded parameters."""
+    """Return the parameters that the original trial recorded for one role."""
     roles = [recorded.name for recorded in record.spec.roles]
     by_role = all(name in roles and isinstance(own, dict) for name, own in record.params.items())
     if len(roles) == 1 or not by_role:

@@ -37,6 +37,13 @@ _OF_JOB = (
 def compose_job(
     words: Sequence[str], options: Mapping[str, Any], *, dry_run: bool = False
 ) -> PreparedJob:
+    """Build the job that runs a script or command, and prepare it for submission."""
+    job = build_job(words, options)
+    ready = prepare_job(job, _template_client(dry_run=dry_run))
+    return _add_labels(ready, options["labels"])
+
+
+def build_job(words: Sequence[str], options: Mapping[str, Any]) -> Job:
     """Build the job that runs a script or command. One error lists all problems.
 
     `options` maps command-line options to their values.
@@ -77,11 +84,11 @@ def compose_job(
     others.check(WHERE, problems)
     recorded = [*words, *(job.env or {}).values()]
     refuse_recorded_secrets(secret_values(job.secrets), recorded, "on the command line, which is")
-    return _add_labels(prepare_job(job, _template_client(dry_run=dry_run)), options["labels"])
+    return job
 
 
 def _add_labels(ready: PreparedJob, labels: Sequence[str]) -> PreparedJob:
-    """Add labels to a job that may already have labels from a template."""
+    """Add labels to a prepared job. The job may already have labels from a template."""
     return replace(ready, labels=tuple(dict.fromkeys((*ready.labels, *labels))))
 
 

@@ -90,7 +90,10 @@ def recent_names(nouns: str) -> Sequence[str]:
 
 
 def _newest(path: str, kind: type[T], **query: Any) -> T | None:
-    """Return the first page of a list, newest first, or None if no server responds."""
+    """Return the first page of the list at a URL path, sorted from the newest object on.
+
+    Return None if no server responds.
+    """
     from windlass.client.connection.transport import Transport
 
     try:

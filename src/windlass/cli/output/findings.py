@@ -51,7 +51,7 @@ def print_finding(finding: Finding) -> None:
 
 
 def _lines(text: str) -> list[str]:
-    """Wrap text to the width of its column in the terminal."""
+    """Wrap a finding's text to the width of its column in the terminal."""
     from windlass.cli.output.text import is_terminal
     from windlass.cli.output.wrap import wrap
 

@@ -121,7 +121,7 @@ def _is_stopped(attempt: Attempt | Replica) -> bool:
 def _without_empty(
     columns: Sequence[Column], rows: Sequence[Row], *, keep: Sequence[str]
 ) -> tuple[list[Column], list[Row]]:
-    """Remove columns without a value in any row, except the columns in `keep`."""
+    """Remove the columns of a table that have no value in any row, except the columns in `keep`."""
     empty = [
         column.head
         for i, column in enumerate(columns)
@@ -133,6 +133,6 @@ def _without_empty(
 def _without(
     heads: Sequence[str], columns: Sequence[Column], rows: Sequence[Row]
 ) -> tuple[list[Column], list[Row]]:
-    """Remove the columns with these headings."""
+    """Remove the columns that have these headings from a table."""
     left = [i for i, column in enumerate(columns) if column.head not in heads]
     return [columns[i] for i in left], [[row[i] for i in left] for row in rows]

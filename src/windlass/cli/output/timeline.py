@@ -61,7 +61,7 @@ class Mark(Enum):
 
 
 class TimelineEvent(NamedTuple):
-    """A timeline event with its time. None means now."""
+    """A timeline event with its time. A time of None means now."""
 
     time: float | None
     mark: Mark
@@ -251,7 +251,10 @@ class _History:
                 yield _HistoryEntry(event.time, 4, Mark.WARNING if is_bad else Mark.NOTE, what)
 
     def _from_order(self, event: Event) -> Iterator[_HistoryEntry]:
-        """Yield an entry for a requested start or stop that has not happened yet."""
+        """Yield an entry for a requested start or stop, if it has not happened yet.
+
+        An event that names no attempt becomes an entry with the event's message.
+        """
         named = _NAMED.match(event.message)
         if named is None:
             yield _HistoryEntry(event.time, 1, Mark.NOTE, event.message)
@@ -332,7 +335,7 @@ def _merge(group: Sequence[_HistoryEntry]) -> TimelineEvent:
 
 
 def _which_attempts(keys: Iterable[_Key]) -> str:
-    """Describe attempt numbers, or return "" if all are first attempts."""
+    """Describe the numbers of attempts, or return "" if all of them are first attempts."""
     numbers = sorted({key.attempt for key in keys})
     if numbers == [1]:
         return ""

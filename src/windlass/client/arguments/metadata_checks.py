@@ -28,7 +28,7 @@ def check_labels(labels: object) -> tuple[str, ...]:
 
 
 def label_query(labels: object) -> str | None:
-    """Return the query parameter that selects resources with all the given labels.
+    """Return the query parameter that selects resources that have all the given labels.
 
     The argument is a list of labels or a single label.
 

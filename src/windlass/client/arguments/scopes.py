@@ -41,7 +41,7 @@ def check_id(noun: str, value: Any) -> int:
 
 
 def id_or_name_path(id_or_name: Any, noun: str) -> tuple[object, ...]:
-    """Return the end of the URL path for a resource with an id or name.
+    """Return the last segments of a resource's URL path, from the resource's id or name.
 
     >>> id_or_name_path(3, "model"), id_or_name_path("net", "model")
     ((3,), ('named', 'net'))

@@ -89,7 +89,7 @@ class Stream(ABC, Generic[N]):
 
     @abstractmethod
     def _open(self) -> contextlib.AbstractContextManager[EventStream]:
-        """Open the stream, starting after the last received event."""
+        """Open the event stream, starting after the last received event."""
 
     @abstractmethod
     def _decode(self, event: StreamEvent) -> N | None:
@@ -99,7 +99,7 @@ class Stream(ABC, Generic[N]):
         return False
 
     def _too_late(self, limit: str) -> WaitTimeout:
-        """Build the error for a timeout. `limit` is the timeout as text."""
+        """Build the error for a wait that exceeded its timeout. `limit` is the timeout as text."""
         return WaitTimeout(f"It did not end within {limit}. It continues to run.")
 
     def _events(self) -> Iterator[StreamEvent]:
@@ -112,7 +112,7 @@ class Stream(ABC, Generic[N]):
 
     @contextlib.contextmanager
     def _watched(self, stream: EventStream) -> Iterator[None]:
-        """Close the stream at the deadline, unless the `with` block ends earlier."""
+        """Close an event stream at the wait's deadline, unless the `with` block ends earlier."""
         if self._deadline is None:
             yield
             return
@@ -171,9 +171,10 @@ class TrialEvents(Stream[News]):
             raise _deadlock_error(self._hopeless, self._own_trial)
 
     def _watch_blockers(self, record: TrialRecord | None) -> None:
-        """End the wait once it has been hopeless for some time.
+        """End this wait for a trial once it has been hopeless for some time.
 
-        If several trials block each other, the newest one gives up its wait.
+        A wait is hopeless if this process belongs to a trial, and trials wait for each other or for
+        each other's capacity. Of these trials, only the newest gives up its wait.
         """
         is_stuck = record is not None and self._own_trial == max(record.blocked_by, default=None)
         if not is_stuck and self._stuck_timer is not None:

@@ -63,7 +63,7 @@ class ExperimentEvents(Stream[ExperimentNews]):
         return self._unseen_points(decode(event.data, Points))
 
     def _unseen_points(self, points: Points) -> Points | None:
-        """Return the points that have not been received yet, or None.
+        """Return those of a metric's points that were not received before, or None.
 
         A restarted server sends all points again.
         """

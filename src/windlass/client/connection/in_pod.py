@@ -16,7 +16,7 @@ def check_asking() -> None:
 
     Without this check, the client would start an embedded server inside the pod.
 
-    A pod may create trials if it has the variable `WINDLASS_SERVER` and the client's packages.
+    A pod can create trials if it has the variable `WINDLASS_SERVER` and the client's packages.
     """
     if AWAY not in os.environ:
         return

@@ -101,7 +101,10 @@ def upload(
 
 
 def _failed(draft: Draft, taken: Snapshot | None) -> Exception:
-    """Return the error after the last try. `taken` is the snapshot from the first try."""
+    """Return the error for a submission whose last try failed.
+
+    `taken` is the snapshot from the first try.
+    """
     if draft.snapshot is not None and draft.snapshot is not taken:
         return _restless(draft.snapshot)
     return ServerError(
@@ -209,7 +212,7 @@ def _send_missing(
 
 
 def _missing_of(transport: Transport, digests: Sequence[str]) -> list[str]:
-    """Return the blobs that the server lacks."""
+    """Return those of the digests whose blobs the server lacks."""
     missing: list[str] = []
     for start in range(0, len(digests), _MOST_QUERIED):
         query = {"digests": ",".join(digests[start : start + _MOST_QUERIED])}
@@ -227,9 +230,9 @@ def _upload(transport: Transport, blobs: Callable[[], Iterator[tuple[str, bytes,
 
 
 def _pack(blobs: Iterator[tuple[str, bytes, bool]]) -> Iterator[bytes]:
-    """Encode blobs for upload, in pieces of about 1 MiB.
+    """Encode blobs as a pack for an upload, in pieces of about 1 MiB.
 
-    Each blob's boolean states whether it is a snapshot's manifest.
+    Each blob is a tuple of its digest, its content, and whether it is a snapshot's manifest.
     """
     buffered: list[bytes] = []
     size = 0

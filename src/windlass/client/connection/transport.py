@@ -404,7 +404,7 @@ def decode(data: bytes, kind: type[T]) -> T:
 def _written(
     path: str, body: Body, query: Mapping[str, Any] | None
 ) -> tuple[str, bytes | Iterable[bytes] | None]:
-    """Return a request's target and encoded body.
+    """Encode a request. Return its target and its body.
 
     The target is the path including the query.
     """

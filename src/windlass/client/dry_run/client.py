@@ -118,7 +118,10 @@ class DryClient(Client):
         return DryTrial(self.transport, draft, self._check(draft.request))
 
     def _check(self, request: CreateTrial) -> str:
-        """Check a request as the server would, and describe whether there is enough capacity."""
+        """Check a request as the server would.
+
+        Describe whether there is enough capacity for the job.
+        """
         from windlass.engine.fits_machine import check_fits
         from windlass.frameworks import find_framework_problems
         from windlass.machine.unsupported import find_unsupported

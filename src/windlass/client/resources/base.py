@@ -87,7 +87,7 @@ class Resource(Generic[RecordT]):
         return self._replace(self._transport.ask("PATCH", self._path, self._record_type, body=body))
 
     def _replace(self, record: RecordT) -> Self:
-        """Replace the record with a newer one."""
+        """Replace this object's record with a newer one from the server, and return the object."""
         self._record = record
         return self
 
@@ -159,7 +159,7 @@ def list_resources(
     limit: int | None = None,
     **filters: Unpack[Filters],
 ) -> Listing[ResourceT]:
-    """List the matching resources, fetching pages on demand."""
+    """List the resources that match the filters, fetching pages on demand."""
     query = {**filter_query(**filters), "sort": sort_by}
     records = walk(transport, f"/{resource_type._collection}", page, query, limit)
     return records.map(lambda record: resource_type(transport, record))

@@ -169,14 +169,14 @@ def fetch_tree(transport: Transport, digest: str, what: str) -> Tree:
 
 
 def _refuse_others(root: Path, expected: set[str]) -> None:
-    """Raise `Conflict` if a folder contains an unexpected file."""
+    """Raise `Conflict` if a target folder contains anything that the download would not create."""
     others = sorted({path.name for path in root.iterdir()} - expected) if root.is_dir() else []
     if others:
         raise _taken(root, [f"{shown(name)} does not belong to it" for name in others])
 
 
 def _lacking(root: Path, inner: bytes, tree: Tree) -> list[tuple[bytes, Entry]]:
-    """Return the files of a tree that are missing in a folder.
+    """Return the files of a code or checkpoint tree that are missing in the target folder.
 
     Raise `Conflict` if the folder has additional or different files.
     """
@@ -306,7 +306,7 @@ def _write(
 
 
 def _part(data: bytes | None, entry: Entry) -> bytes | None:
-    """Return a file's content, which is a whole fetched blob or a part of it.
+    """Return a file's content from a fetched blob: the whole blob, or the file's part of a bundle.
 
     Return None if the size is wrong.
     """

@@ -369,7 +369,7 @@ def get_model(transport: Transport, id_or_name: int | str) -> Model:
 def list_models(
     transport: Transport, *, sort_by: str, limit: int | None, **filters: Unpack[Filters]
 ) -> Listing[Model]:
-    """List the matching models, fetching pages on demand."""
+    """List the models that match the filters, fetching pages on demand."""
     return list_resources(transport, Model, ModelPage, sort_by=sort_by, limit=limit, **filters)
 
 

@@ -112,7 +112,7 @@ def get_template(transport: Transport, id_or_name: int | str) -> Template:
 def list_templates(
     transport: Transport, *, sort_by: str, limit: int | None, **filters: Unpack[Filters]
 ) -> Listing[Template]:
-    """List the matching templates, fetching pages on demand."""
+    """List the templates that match the filters, fetching pages on demand."""
     return list_resources(
         transport, Template, TemplatePage, sort_by=sort_by, limit=limit, **filters
     )

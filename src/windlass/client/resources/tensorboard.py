@@ -101,7 +101,7 @@ class TensorBoard:
     def _is_here(self) -> bool:
         """Whether the trials' files are on this machine.
 
-        Paths are no evidence, because a remote server's path may also exist here.
+        An existing path is no evidence, because a remote server's path can also exist here.
         """
         return self._trials[0]._transport.endpoint.is_embedded
 
@@ -155,7 +155,7 @@ def download_boards(trials: Sequence[Trial[Any]], folder: str) -> None:
 
 
 def _with_files(trials: Sequence[Trial[Any]]) -> list[Trial[Any]]:
-    """Return the trials that have TensorBoard files or may still write some."""
+    """Return the trials that have TensorBoard files or might still write such files."""
     with_files = [trial for trial in trials if not trial.is_finished or _has_files(trial)]
     if not with_files:
         ids = ", ".join(str(trial.id) for trial in trials) or "none"

@@ -216,7 +216,7 @@ def get_workspace(transport: Transport, id_or_name: int | str) -> Workspace:
 def list_workspaces(
     transport: Transport, *, sort_by: str, limit: int | None, **filters: Unpack[Filters]
 ) -> Listing[Workspace]:
-    """List the matching workspaces, fetching pages on demand."""
+    """List the workspaces that match the filters, fetching pages on demand."""
     return list_resources(
         transport, Workspace, WorkspacePage, sort_by=sort_by, limit=limit, **filters
     )
@@ -230,5 +230,5 @@ def get_project(transport: Transport, id_or_name: int | str) -> Project:
 def list_projects(
     transport: Transport, *, sort_by: str, limit: int | None, **filters: Unpack[Filters]
 ) -> Listing[Project]:
-    """List the matching projects, fetching pages on demand."""
+    """List the projects that match the filters, fetching pages on demand."""
     return list_resources(transport, Project, ProjectPage, sort_by=sort_by, limit=limit, **filters)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from windlass.client.connection.experiment_events import ExperimentNews
@@ -23,17 +24,21 @@ _LONGEST_VALUE = 24
 
 
 class Progress:
-    """The newest records of an experiment and its trials, as updated by an event stream."""
+    """The newest records of an experiment and its trials, as updated by an event stream.
 
-    def __init__(self, experiment: ExperimentRecord) -> None:
+    With `only`, trials with other ids are ignored.
+    """
+
+    def __init__(self, experiment: ExperimentRecord, only: Collection[int] | None = None) -> None:
         self.experiment = experiment
         self.trials: dict[int, TrialRecord] = {}
+        self._only = only
 
     def learn(self, news: ExperimentNews) -> None:
         """Update the records with an event from the stream."""
         if isinstance(news, ExperimentRecord):
             self.experiment = news
-        elif isinstance(news, TrialRecord):
+        elif isinstance(news, TrialRecord) and (self._only is None or news.id in self._only):
             self.trials[news.id] = news
 
     @property
@@ -45,16 +50,27 @@ class Progress:
         return [trial for trial in self._trials_now() if not trial.auxiliary]
 
     @property
+    def total(self) -> int:
+        """The number of trials except auxiliary ones."""
+        return self.experiment.trials if self._only is None else len(self._only)
+
+    @property
+    def states(self) -> Mapping[str, int]:
+        """The number of trials in each state."""
+        if self._only is None:
+            return self.experiment.states
+        return Counter(trial.state.value for trial in self.ordinary)
+
+    @property
     def is_over(self) -> bool:
         """Whether all trials except auxiliary ones have ended, and all outcomes are known."""
         goes_on = any(
-            number and not TrialState(name).is_final
-            for name, number in self.experiment.states.items()
+            number and not TrialState(name).is_final for name, number in self.states.items()
         )
         ordinary = self.ordinary
         # The server lists active trials before it counts states, and a trial may end in between.
         all_ended = all(trial.state.is_final for trial in ordinary)
-        return not goes_on and all_ended and len(ordinary) >= self.experiment.trials
+        return not goes_on and all_ended and len(ordinary) >= self.total
 
     @property
     def failed(self) -> list[TrialRecord]:
@@ -109,18 +125,19 @@ class Progress:
         record = self.experiment
         created = [trial.created for trial in self.ordinary]
         passed = format_duration(max(now - min(created), 0.0)) if created else ""
-        number = f"{record.trials} {'trial' if record.trials == 1 else 'trials'}"
+        total, counts = self.total, self.states
+        number = f"{total} {'trial' if total == 1 else 'trials'}"
         line: list[tuple[str, str]] = [
             (f"experiment {record.id} ", "bold"),
             (f"({record.name})", "name"),
-            (f"  {number}: " if record.states else "  no trials", ""),
+            (f"  {number}: " if counts else f"  {number}" if total else "  no trials", ""),
         ]
         order = list(TrialState)
-        states = sorted(record.states, key=lambda name: order.index(TrialState(name)))
+        states = sorted(counts, key=lambda name: order.index(TrialState(name)))
         for position, name in enumerate(states):
             comma = ", " if position else ""
             line.append((comma, ""))
-            line.append((f"{record.states[name]} {name.lower()}", STATE_COLOURS[TrialState(name)]))
+            line.append((f"{counts[name]} {name.lower()}", STATE_COLOURS[TrialState(name)]))
         line.append((f"  {passed}", "dim"))
         return line
 

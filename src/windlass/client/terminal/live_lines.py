@@ -88,7 +88,7 @@ class Live:
             self._out.flush()
 
     def _tick_plain(self) -> None:
-        """Occasionally print the first line to an output that is not a terminal.
+        """Occasionally print the first of the drawn lines to an output that is not a terminal.
 
         The line's elapsed time is left out.
         """

@@ -58,7 +58,7 @@ def _restarting(trial: TrialRecord, details: str) -> tuple[str, str]:
 
 
 def _count(trial: TrialRecord) -> str:
-    """Describe how many replicas are running or done, and add the trial's message."""
+    """Describe how many of a trial's replicas are running or done, and add the trial's message."""
     from windlass.client.resources.trial.replicas import replicas_of
 
     replicas = replicas_of(trial)

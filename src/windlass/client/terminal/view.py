@@ -276,7 +276,7 @@ class View:
         self._is_drawn = True
 
     def _draw_begun(self, lanes: Lanes, line: OutputLine) -> None:
-        """Draw a replica's unfinished line, cut to the terminal's width."""
+        """Draw a replica's unfinished line in place of the status line, cut to the terminal."""
         from windlass.client.terminal.interleave import uncoloured
 
         width = terminal_size()[0] - len(lanes.prefix(line.name)) - 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from windlass.client.connection.experiment_events import ExperimentEvents
 from windlass.client.connection.transport import Transport
 from windlass.client.resources.trial.trial import Trial
@@ -18,29 +20,37 @@ _MOST_LISTED = 10
 class ExperimentWait:
     """Waits for an experiment's trials, except auxiliary ones.
 
-    Any thread may end the wait with `cut`.
+    With `only`, it waits for the trials with these ids. Any thread may end the wait with `cut`.
     """
 
     def __init__(
-        self, transport: Transport, experiment: ExperimentRecord, timeout: float | None = None
+        self,
+        transport: Transport,
+        experiment: ExperimentRecord,
+        timeout: float | None = None,
+        only: Collection[int] | None = None,
     ) -> None:
         self._following = ExperimentEvents(transport, experiment.id, timeout=timeout)
-        self.progress = Progress(experiment)
+        self.progress = Progress(experiment, only)
         self.cut = self._following.cut
 
     def run(self) -> Progress:
         """Wait until all trials except auxiliary ones have ended, and return their records."""
         with sigterm_interrupts(), Live(self.progress.table) as live:
             try:
-                for news in self._following:
-                    self.progress.learn(news)
-                    if isinstance(news, ExperimentRecord) and self.progress.is_over:
-                        live.say(*self.progress.conclusion())
-                        break
+                self.follow(live)
             except KeyboardInterrupt:
                 live.say([(self._left(), "")])
                 raise
         return self.progress
+
+    def follow(self, live: Live) -> None:
+        """Process events until all trials have ended, and then print the conclusion."""
+        for news in self._following:
+            self.progress.learn(news)
+            if isinstance(news, ExperimentRecord) and self.progress.is_over:
+                live.say(*self.progress.conclusion())
+                return
 
     def _left(self) -> str:
         record = self.progress.experiment
@@ -72,7 +82,7 @@ def experiment_error(progress: Progress, transport: Transport) -> ExperimentFail
     lines.append(f"See why: windlass show {first}, windlass logs {first}")
     return ExperimentFailed(
         f"Experiment {record.id} ({record.name}): {len(failed)} of "
-        f"{record.trials} {'trial' if record.trials == 1 else 'trials'} did not succeed.",
+        f"{progress.total} {'trial' if progress.total == 1 else 'trials'} did not succeed.",
         hint="\n".join(lines),
         experiment_id=record.id,
         trial_ids=tuple(trial.id for trial in failed),

@@ -137,7 +137,7 @@ class Connection:
 
     @cached_property
     def address(self) -> str:
-        """A text that identifies the cluster even if an earlier one had the same address."""
+        """A text that identifies the cluster, even if an earlier cluster had the same address."""
         file = self.api.configuration.ssl_ca_cert if self.is_trusted else None
         try:
             authority = Path(file).read_bytes() if file else b""
@@ -356,7 +356,7 @@ def _unusable(paths: str, why: str) -> KubernetesError:
 
 
 def _from_pod(kubernetes: Any, configuration: Any) -> _ConfigurationSource:
-    """Fill in a client configuration from the service account of the pod in which we run."""
+    """Fill in a client configuration from the service account of this process's pod."""
     try:
         kubernetes.config.load_incluster_config(client_configuration=configuration)
     except kubernetes.config.ConfigException as error:

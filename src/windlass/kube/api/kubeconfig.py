@@ -46,7 +46,10 @@ class _Loader(KubeConfigLoader):  # type: ignore[misc]  # mypy does not analyze 
         self._logging_in = SharedAttempt(self._log_in)
 
     def _load_from_exec_plugin(self) -> bool | None:
-        """Replace the client's method, which has no time limit and only logs errors."""
+        """Run the kubeconfig's login program, in place of the client's method of the same name.
+
+        The client's method has no time limit and only logs errors.
+        """
         return self._logging_in.result() if "exec" in self._user else None
 
     def _log_in(self) -> bool:

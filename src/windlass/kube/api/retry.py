@@ -18,7 +18,7 @@ _skips_busy_retries: ContextVar[bool] = ContextVar("_skips_busy_retries", defaul
 
 @contextmanager
 def without_busy_retries() -> Iterator[None]:
-    """In this context, this thread's requests are not repeated if the API server is busy."""
+    """During the `with` block, do not repeat this thread's requests if the API server is busy."""
     token = _skips_busy_retries.set(True)
     try:
         yield

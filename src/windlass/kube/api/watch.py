@@ -189,7 +189,7 @@ class Watcher:
                 self._stopping.wait(pause * random.uniform(0.75, 1.25))  # noqa: S311 -- no secret
 
     def _list(self) -> None:
-        """List all objects and remove from the cache those that no longer exist."""
+        """Put all existing objects into the cache, and remove objects that no longer exist."""
         with self._lock:
             self._is_stale = False
         seen: set[str] = set()
@@ -217,7 +217,10 @@ class Watcher:
                 self.synced.set()
 
     def _watch(self) -> bool:
-        """Follow changes until the API server ends the watch. Return True if any event arrived."""
+        """Apply changes to the cache until the API server ends the watch.
+
+        Return True if any came.
+        """
         seconds = random.randint(SHORTEST_WATCH, LONGEST_WATCH)  # noqa: S311 -- no secret
         query = {
             "watch": "true",

@@ -15,7 +15,7 @@ _QUICK = 20.0  # seconds that a response may take
 def check_queue(connection: Connection, namespace: str, queue: str) -> None:
     """Raise an error if a queue does not exist.
 
-    If the account may not read the queue, assume that it exists.
+    If the account has no permission to read the queue, assume that the queue exists.
     """
     group = _seen(connection, f"/apis/{GROUP}")
     if group is None:
@@ -42,7 +42,10 @@ def check_queue(connection: Connection, namespace: str, queue: str) -> None:
 
 
 def _seen(connection: Connection, path: str) -> dict[str, Any] | None:
-    """Return an object, None if it does not exist, or {} if the account may not read it."""
+    """Return an object from the API.
+
+    Return None if the object does not exist, and {} if the account has no permission to read it.
+    """
     try:
         response = connection.request("GET", path, timeout=_QUICK)
     except KubernetesError as error:

@@ -11,7 +11,7 @@ _QUICK = 20.0  # seconds that a response may take
 
 
 def list_nodes(connection: Connection) -> list[Node] | None:
-    """Return the cluster's nodes, or None if the account may not list nodes."""
+    """Return the cluster's nodes, or None if the account has no permission to list nodes."""
     nodes: list[Node] = []
     more = ""
     while True:

@@ -1,8 +1,9 @@
 """Reads the accelerators of nodes, and selects nodes that have a requested accelerator.
 
-All functions are pure and take the nodes as dicts from the API. Clusters label their nodes
-differently, so the selectors use the labels that the nodes actually have. If the account may not
-list nodes, the selectors use common labels.
+All functions are pure. `parse_node` converts a node from the API to a `Node`. A node selector makes
+the scheduler place a pod on nodes that have certain labels. Clusters label their nodes differently,
+so the selectors built here use labels that the nodes actually have. If the account has no
+permission to list nodes, the selectors use common labels.
 """
 
 from __future__ import annotations
@@ -137,8 +138,8 @@ def placement(
 
     A GPU count applies to each pod. A TPU size applies to all pods together, so a TPU slice of
     several machines needs one replica per machine. Raises `ResourceError` if no node can satisfy
-    the request. `nodes` is None if the account may not list nodes. The cluster may add nodes on
-    demand, so a `node_selector` that matches no existing node is accepted.
+    the request. `nodes` is None if the account has no permission to list nodes. The cluster may add
+    nodes on demand, so a `node_selector` that matches no existing node is accepted.
     """
     if accelerator is None:
         return Placement()
@@ -179,7 +180,7 @@ def _gpu(
 def _fitting(
     accelerator: Accelerator, nodes: Sequence[Node], tolerations: Sequence[Mapping[str, Any]]
 ) -> list[Node]:
-    """Return the nodes that can run a pod with this accelerator once they are free.
+    """Return the nodes that can run a pod with this accelerator when the nodes are free.
 
     Raises `ResourceError` if there is no such node.
     """

@@ -134,7 +134,7 @@ _REASONS = {
 
 
 def most_specific(before: Explanation | None, now: Explanation | None) -> Explanation | None:
-    """Return the earlier explanation of a failed pull if the new one only says that it failed.
+    """Return the earlier explanation of a failed pull if the new explanation gives no cause.
 
     Between two pulls, the status of a pod does not say why the last pull failed. The cluster may
     also have dropped the event that does.
@@ -170,7 +170,7 @@ def _missing_secrets(events: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _failure_text(message: str, events: Sequence[Mapping[str, Any]]) -> str:
-    """Return why the pull failed, using the events if the message reports only a pause."""
+    """Return why an image pull failed, from events if the message reports only a pause."""
     if message and not message.startswith("Back-off pulling image"):
         return message
     for event in reversed(events):

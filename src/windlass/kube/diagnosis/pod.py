@@ -276,9 +276,9 @@ def _conditions(pod: Pod, kind: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _states(pod: Pod, state: str) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """Yield the status of each container in this state and the state's details.
+    """Yield the status of each container that is in a state such as `waiting`.
 
-    Init containers come first.
+    Each status comes with the details of the state. Init containers come first.
     """
     status = pod.get("status") or {}
     for group in ("initContainerStatuses", "containerStatuses"):

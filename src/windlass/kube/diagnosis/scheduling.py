@@ -68,7 +68,7 @@ def _verbatim(message: str) -> Explanation:
 
 
 def _reasons(text: str) -> Iterator[tuple[str, int]]:
-    """Yield each reason and the number of nodes to which it applies."""
+    """Yield each reason in a scheduler message, and the number of nodes to which it applies."""
     text = text.partition(" preemption:")[0].strip().rstrip(".")
     for match in _ONE.finditer(text):
         yield match["what"].strip().rstrip("."), int(match["count"])
@@ -210,7 +210,7 @@ def _wanted(pod: Mapping[str, Any]) -> str:
 
 
 def _is_of_slice(pod: Mapping[str, Any]) -> bool:
-    """Return whether the pod belongs to a group of pods that share one multi-machine TPU."""
+    """Return whether a pod belongs to a group of pods that share one multi-machine TPU."""
     affinity = ((pod.get("spec") or {}).get("affinity") or {}).get("podAffinity") or {}
     terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
     return any(term.get("topologyKey") == GKE_POOL for term in terms)

@@ -67,7 +67,10 @@ def check_namespace(connection: Connection, namespace: str) -> None:
 
 
 def _try_namespace(connection: Connection, namespace: str) -> None:
-    """Check with a dry run that a namespace exists, because few accounts may read namespaces."""
+    """Check with a dry run that a namespace exists.
+
+    Few accounts have the permission to read namespaces.
+    """
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"generateName": "windlass-check-"}}
     path = f"/api/v1/namespaces/{namespace}/secrets"
     try:

@@ -19,7 +19,7 @@ KEYS: dict[str, tuple[str, type]] = {
 
 
 def identity(field: str, obj: Any) -> Hashable | None:
-    """Return a list entry's key, or None if the list has no key field.
+    """Return the key of an entry in the list `field`, or None if this list has no key field.
 
     >>> identity("volumeMounts", {"name": "data", "mountPath": "/train"})
     '/train'

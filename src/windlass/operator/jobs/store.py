@@ -198,7 +198,7 @@ class JobObjectStore:
         return None if resource is None else stored_status(resource)
 
     def namesakes(self, resource: Object) -> Iterator[str]:
-        """Yield the uids of the jobs that the labels of a pod or service name."""
+        """Yield the uids of the jobs that are named in the labels of a pod or service."""
         labels = labels_of(resource)
         namespace, name = location_of(resource)[0], labels.get(JOB_NAME, "")
         for watcher in self.cache.watchers:
@@ -234,7 +234,7 @@ class JobObjectStore:
                 raise
 
     def _is_unfinished(self, resource: Object, status: JobStatus) -> bool:
-        """Return whether a settled job still has an outdated `status` field or a time to live."""
+        """Return whether a settled job has an outdated `status` field or has a time to live."""
         return (
             self._is_status_outdated(resource, status)
             or self._spec_of(resource).ttl_after_finished is not None

@@ -194,7 +194,10 @@ class PodRuntime:
                     self._wake(uid)
 
     def _is_in_the_way(self, pod: Object, made_from: Translation, replica: ReplicaId) -> bool:
-        """Return whether a pod that has the name of an attempt's pod must be deleted first."""
+        """Return whether an existing pod must be deleted before an attempt's pod can be created.
+
+        The two pods have the same name.
+        """
         if not _is_owned_by(pod, made_from.job.uid):
             if "deletionTimestamp" in pod["metadata"]:
                 return True

@@ -260,7 +260,7 @@ class PodActions:
             self._notify(record.uid)
 
     def _is_seen(self, record: JobRecord, pod: Object) -> bool:
-        """Return whether the watch contains a pod again, which makes a search unnecessary."""
+        """Return whether the watch contains a pod again, so that no search for it is needed."""
         watcher = self._view.now(record.namespace)
         return watcher is not None and watcher.get(uid_of(pod)) is not None
 

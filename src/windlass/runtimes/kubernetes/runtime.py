@@ -248,7 +248,7 @@ class KubernetesRuntime:
             callback(uid)
 
     def _failed(self, key: Hashable) -> None:
-        """Notify the jobs that wait for a failed task, so that they show the reason."""
+        """Have the jobs that wait for a failed task reconciled, so that their messages show why."""
         if not isinstance(key, tuple):
             return
         what, which, *_ = key

@@ -81,7 +81,7 @@ class SubmitChecks:
                 self._once(("pod", connection.server, namespace, named, patch), check)
 
     def placement(self, connection: Connection, role: Role) -> Placement:
-        """Return where pods that use a role's accelerator may run.
+        """Return the pod fields that place a role's pods on nodes with the requested accelerator.
 
         Raise `ResourceError` if no node has this accelerator.
         """
@@ -174,7 +174,7 @@ def _placement(role: Role, nodes: list[Node] | None) -> Placement:
 
 
 def _cache_key(connection: Connection, role: Role) -> Hashable:
-    """Return all inputs, apart from the nodes, that determine a role's placement."""
+    """Return a cache key for a role's placement: all inputs of the placement except the nodes."""
     options = role.kubernetes or KubernetesOptions()
     of_pods = (options.tolerations, options.node_selector)
     needs = msgspec.json.encode((role.resources.accelerator, role.replicas, of_pods))

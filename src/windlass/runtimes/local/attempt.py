@@ -83,7 +83,8 @@ class Attempt(AttemptFiles):
     @property
     def is_external(self) -> bool:
         """Whether the attempt's process was started by the user and not by Windlass."""
-        return ((self.launch() or {}).get("executable") or {}).get("type") == EXTERNAL
+        launch = self.launch()
+        return launch is not None and launch["executable"]["type"] == EXTERNAL
 
     @property
     def is_remote(self) -> bool:

@@ -277,7 +277,10 @@ class LocalRuntime:
                 yield attempt
 
     def _set_aside(self, job: Job, replica: ReplicaId) -> None:
-        """Rename a folder left by an older trial of the same number from a deleted database."""
+        """Rename an attempt's folder that an older trial left behind.
+
+        That trial had the same number, but its database was deleted.
+        """
         folder = paths.trial_dir(self._home, job.trial_id)
         number = 1
         while (aside := folder.with_name(f"{job.trial_id}.old-{number}")).exists():

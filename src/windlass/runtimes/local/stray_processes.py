@@ -42,13 +42,13 @@ def send_signal(pid: int, identity: str, number: int) -> bool:
 
 
 def kill_strays(marker: str, process: tuple[int, str] | None, last_beat: float) -> bool:
-    """Kill all of an attempt's processes. Return whether none is left.
+    """Kill all of an attempt's processes that still run. Return whether none is left.
 
-    A process belongs to the attempt if its environment contains the marker. It also belongs to the
-    attempt if it is in the session of the attempt's first process and started before the
-    supervisor's last heartbeat. A process that started later may be in a new session that has the
-    same number. A process that left both the environment and the session (`env -i setsid ...`) is
-    not found.
+    A process belongs to the attempt in either of two cases. First, its environment contains the
+    marker. Second, it is in the session of `process`, the attempt's first process, and started
+    before the supervisor's last heartbeat. The second case excludes later processes, because the
+    kernel might have given their session the same number. A process that left both the environment
+    and the session (`env -i setsid ...`) is not found.
     """
     until = time.monotonic() + _PATIENCE
     while True:

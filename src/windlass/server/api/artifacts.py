@@ -49,7 +49,7 @@ async def list_outputs(
     cursor: Annotated[str, Meta(max_length=_LONGEST_CURSOR)] | None = None,
     limit: Limit = 100,
 ) -> OutputPage:
-    """List a trial's output files, sorted by role, index and path. The trial may still run."""
+    """List the output files of a running or ended trial, sorted by role, index and path."""
     record = await services.trials.record(trial_id)
     _check_role(record, role)
     after = None if cursor is None else _location(cursor)
@@ -79,7 +79,7 @@ async def _streamed(
 def _pieces(
     outputs: ArtifactStore, trial_id: int, files: tuple[WantedOutput, ...]
 ) -> Generator[bytes, None, None]:
-    """Yield the response in pieces of similar size.
+    """Yield the response to a download of output files, in pieces of similar size.
 
     A piece holds many small files or a part of a large one.
     """

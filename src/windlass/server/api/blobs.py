@@ -132,7 +132,7 @@ class _Intake:
                 self._finish()
 
     def settle(self) -> None:
-        """Store all blobs that have arrived completely."""
+        """Store all blobs of the pack that have arrived completely."""
         self._uploads.commit()
 
     def close(self) -> None:
@@ -197,7 +197,7 @@ async def _packed(blobs: BlobStore, sizes: dict[str, int]) -> AsyncGenerator[byt
 
 
 def _pieces(blobs: BlobStore, sizes: dict[str, int]) -> Iterator[bytes]:
-    """Yield a pack in pieces of similar size.
+    """Yield a pack of blobs in pieces of similar size.
 
     A piece holds many small blobs or a part of a large one.
     """

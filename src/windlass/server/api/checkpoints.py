@@ -23,7 +23,7 @@ async def list_checkpoints(
     cursor: Cursor | None = None,
     limit: Limit = 100,
 ) -> CheckpointPage:
-    """List matching checkpoints in pages.
+    """List the checkpoints of one trial, or of all trials, in sorted pages.
 
     A single trial's checkpoints can be sorted by a metric.
     """

@@ -48,7 +48,7 @@ async def list_experiments(
     cursor: Cursor | None = None,
     limit: Limit = 100,
 ) -> ExperimentPage:
-    """List matching experiments in sorted pages.
+    """List the experiments that match all filters, in sorted pages.
 
     `called` is a name, a `project/name` or an id, and must refer to an existing experiment.
     """

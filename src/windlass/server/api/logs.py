@@ -61,8 +61,8 @@ async def read_logs(
 ) -> LogPage:
     """Read a page of a trial's log.
 
-    Searching a long log stops at a time limit and may return an empty page. Continue the search
-    with the page's cursor. `since` and `until` are seconds since the epoch.
+    Searching a long log stops at a time limit, so the page might be empty. Continue the search with
+    the page's cursor. `since` and `until` are seconds since the epoch.
     """
     whose = LogSelection(role, index, attempt, since, until)
     query = await parse_log_query(search, regex=regex, stream=stream, whose=whose, limit=limit)
@@ -87,7 +87,7 @@ async def stream_trial(
     until: float | None = None,
     waiter: Annotated[int, Meta(ge=1, le=2**63 - 1)] | None = None,
 ) -> Answer:
-    """Stream a trial's states and the matching lines of its log until the trial ends.
+    """Stream a trial's states, and its log lines that match the filters, until the trial ends.
 
     The stream also ends once the time `until` has passed. A log event without lines only reports
     the next cursor. If the client is a trial's program that waits for the end of the stream,
@@ -117,7 +117,7 @@ def _check(record: TrialRecord, whose: LogSelection, cursor: str | None, tail: i
 
 
 def _check_exists(record: TrialRecord, whose: LogSelection) -> None:
-    """Raise an error for a replica that the trial does not have.
+    """Raise an error if a log request names a role or a replica that the trial does not have.
 
     Without this check, the stream would wait forever for lines from this replica.
     """
@@ -206,7 +206,7 @@ def _require(wanted: Conditions, where: str) -> WhereCompiler:
 
 
 class _SearchPage:
-    """One page of results in a search over many trials."""
+    """One page of results of a search in the logs of many trials."""
 
     def __init__(
         self, services: Services, query: LogQuery, pattern: Pattern, *, counts: bool
@@ -224,9 +224,10 @@ class _SearchPage:
         return self._time.is_over or len(self.hits) >= self._query.limit
 
     def run(self, rows: list[Row], cursor: str | None) -> str | None:
-        """Search the trials in `rows` and return the position where the next page continues.
+        """Search the logs of the trials in `rows`. Return the cursor for the next page of results.
 
-        The search of the first trial starts at `cursor`. Returns None if all trials were searched.
+        In the first trial's log, the search starts at `cursor`. If all logs were searched, the
+        result is None.
         """
         for row in rows:
             cursor, has_more = self._search(row, cursor)
@@ -271,7 +272,7 @@ def _ids(text: str | None) -> list[int]:
 
 
 def _parse(cursor: str | None) -> tuple[int, str | None]:
-    """Return the id of the trial to continue with and the position in that trial's log."""
+    """Split a search cursor into the next trial's id and a cursor in that trial's log."""
     if cursor is None:
         return 0, None
     match = _CURSOR.fullmatch(cursor)

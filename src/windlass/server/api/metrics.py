@@ -16,7 +16,7 @@ _LARGEST_REQUEST = 16 << 20  # bytes; a request contains an offset per attempt
 async def fetch_metrics(services: Services, data: FetchMetrics) -> Answer:
     """Return metric points in one binary response. Each metric of each attempt is a curve.
 
-    The client may request fewer points per curve.
+    The client can limit the number of points per curve.
     """
     await services.trials.check_exist(data.trials)
     pack = await asyncio.to_thread(services.metrics.fetch_curves, data)

@@ -33,7 +33,7 @@ async def list_models(
     cursor: Cursor | None = None,
     limit: Limit = 100,
 ) -> ModelPage:
-    """List matching models in sorted pages."""
+    """List the models that match all filters, in sorted pages."""
     return await services.models.page(
         project=project,
         project_id=project_id,

@@ -96,7 +96,7 @@ async def list_trials(
     cursor: Cursor | None = None,
     limit: Limit = 100,
 ) -> TrialPage:
-    """List matching trials in sorted pages.
+    """List the trials that match all filters, in sorted pages.
 
     Commands and shells are listed only if `kind` asks for them.
     """
@@ -258,7 +258,7 @@ def _kinds(text: str | None) -> Sequence[TrialKind]:
 
 
 def parse_states(text: str | None) -> list[TrialState]:
-    """Parse the query parameter `state`."""
+    """Parse the query parameter `state`, which is a comma-separated list of trial states."""
     if not text:
         return []
     states = {state.value for state in TrialState}

@@ -26,7 +26,7 @@ async def list_workspaces(
     cursor: Cursor | None = None,
     limit: Limit = 100,
 ) -> WorkspacePage:
-    """List matching workspaces in sorted pages."""
+    """List the workspaces that match all filters, in sorted pages."""
     return await services.workspaces.list_workspaces(
         name=name, archived=archived, sort=sort, cursor=cursor, limit=limit
     )
@@ -69,7 +69,7 @@ async def list_projects(
     cursor: Cursor | None = None,
     limit: Limit = 100,
 ) -> ProjectPage:
-    """List matching projects in sorted pages."""
+    """List the projects that match all filters, in sorted pages."""
     return await services.workspaces.list_projects(
         workspace=workspace, workspace_id=workspace_id, name=name, archived=archived, sort=sort,
         cursor=cursor, limit=limit,

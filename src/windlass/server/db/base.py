@@ -52,7 +52,7 @@ class Connection(Protocol):
         """Return the names of all tables."""
 
     def schema_change(self) -> AbstractContextManager[None]:
-        """Run the block as a transaction that may change tables and excludes other processes."""
+        """Run the block as a transaction that can change the schema and excludes other programs."""
 
 
 class Database(Protocol):
@@ -66,27 +66,34 @@ class Database(Protocol):
     def submit(
         self, change: Callable[[Connection], T], then: Callable[[T], None] | None = None
     ) -> Future[T]:
-        """Queue a change. The future is done once the change is durable.
+        """Queue a function that changes the database.
 
-        `then` is called with the result right after the commit. These calls are in the same order
-        as the changes.
+        The returned future is done once the change is durable. Right after the commit, `then` is
+        called with the result of `change`. If several changes are queued, the calls of `then` have
+        the same order as the changes.
         """
 
     def write(
         self, change: Callable[[Connection], T], then: Callable[[T], None] | None = None
     ) -> T:
-        """Make a change and wait until it is durable."""
+        """Call a function that changes the database. Return its result once the change is durable.
+
+        Right after the commit, `then` is called with this result.
+        """
 
     async def awrite(
         self, change: Callable[[Connection], T], then: Callable[[T], None] | None = None
     ) -> T:
-        """Make a change and wait until it is durable."""
+        """Call a function that changes the database. Return its result once the change is durable.
+
+        Right after the commit, `then` is called with this result.
+        """
 
     def read(self, query: Callable[[Connection], T]) -> T:
-        """Return the result of a query."""
+        """Call a function that reads the database, and return its result."""
 
     async def aread(self, query: Callable[[Connection], T]) -> T:
-        """Return the result of a query."""
+        """Call a function that reads the database, and return its result."""
 
     def close(self) -> None:
         """Finish all queued changes and close all connections."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class DatabaseError(Exception):
-    """A statement failed."""
+    """An SQL statement failed."""
 
 
 class DatabaseUnavailable(DatabaseError):

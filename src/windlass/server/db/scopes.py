@@ -128,9 +128,9 @@ def find_experiments(connection: Connection, text: str, project_id: int | None) 
 def _meanings(
     connection: Connection, text: str, project_id: int | None
 ) -> Iterator[tuple[int | None, str]]:
-    """Yield the possible readings of a text as pairs: a project id (or None) and a name.
+    """Yield the possible meanings of a text that refers to an experiment, the likeliest one first.
 
-    The most likely reading comes first.
+    Each meaning is a project id, or None for any project, and an experiment name.
     """
     yield project_id, text
     parts = text.split("/")  # experiment names may contain a slash, project names may not

@@ -136,7 +136,10 @@ def parse_name(text: str) -> Name | None:
 
 
 def where_error(text: str, start: int, end: int, what: str, hint: str = "") -> InvalidArgument:
-    """Return an error that marks the faulty position in the text."""
+    """Return the error for an invalid `where` condition.
+
+    The error marks the faulty part of the text.
+    """
     begin = max(0, start - _SHOWN) if len(text) > 2 * _SHOWN else 0
     line = text[begin : begin + 2 * _SHOWN].replace("\n", " ").replace("\t", " ")
     before = "…" if begin else ""
@@ -377,7 +380,7 @@ def _unquoted(token: _Token) -> str:
 
 
 def _unknown(word: str, *, has_parts: bool, kind: str | None) -> tuple[str, str]:
-    """Return an error message and a hint about an unknown name."""
+    """Return an error message and a hint about an unknown name in a `where` condition."""
     word = word if len(word) <= _SHOWN else f"{word[:_SHOWN]}…"
     if kind is not None:
         return f"{word} of what?", f"Write {word}.NAME, as in {word}.{_EXAMPLES[kind]}"

@@ -112,7 +112,10 @@ class WhereCompiler:
         return self._in_table("parameters", comparison.name, stored)
 
     def _stored(self, comparison: Comparison, value: Value) -> str:
-        """Return the SQL condition on a parameter's row. It may be null instead of false."""
+        """Return the SQL condition that compares a parameter's row with a value.
+
+        The condition might be null instead of false.
+        """
         if value is None:
             raise self._error(comparison, "null can only be compared with =, != and is.")
         operator = "=" if comparison.operator in ("in", "!=") else comparison.operator
@@ -173,9 +176,10 @@ class WhereCompiler:
     def _number_condition(
         self, comparison: Comparison, column: str, read: Callable[[Comparison, Value], float]
     ) -> str:
-        """Return an SQL condition that is null if the number is missing.
+        """Return an SQL condition that compares a number.
 
-        SQLite may use an index to check the condition.
+        If the number is missing, the condition is null. SQLite can use an index to check the
+        condition.
         """
         if comparison.operator in ("contains", "like"):
             raise self._error(

@@ -162,7 +162,7 @@ class ControllerStore:
 def _decisive(
     status: JobStatus, replicas: Sequence[Replica], ended: Sequence[Replica]
 ) -> Replica | None:
-    """Return the attempt that decided a job's outcome or, if unknown, the first of `ended`."""
+    """Return the attempt that decided a job's outcome, or the first of `ended` if it is unknown."""
     named = status.decisive
     if named is None:
         return ended[0] if ended else None
@@ -172,7 +172,10 @@ def _decisive(
 
 
 def _ended(job: Job, replicas: Sequence[Replica], phase: Phase) -> list[Replica]:
-    """Return the replicas' newest attempts that ended in this phase, sorted by role and index."""
+    """Return the attempts that ended in this phase and are the newest of their replica.
+
+    They are in the order of the job's roles and, within a role, of their indices.
+    """
     newest: dict[tuple[str, int], Replica] = {}
     for replica in replicas:
         key = (replica.id.role, replica.id.index)
@@ -195,7 +198,10 @@ def signal_of(end: Replica | Attempt) -> str:
 
 
 def _text(fields: dict[str, Any], name: str) -> str:
-    """Return a text field without unpaired surrogates, which cannot be stored."""
+    """Return a field of a JSON object as text.
+
+    Unpaired surrogates, which cannot be stored, are escaped.
+    """
     return str(fields.get(name, "")).encode("utf-8", "backslashreplace").decode()
 
 

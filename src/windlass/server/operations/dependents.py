@@ -38,7 +38,7 @@ class Dependents:
         self._left_early: set[int] = set()
 
     def changed(self, trial: TrialRecord) -> None:
-        """Check the trials that depend on a new or changed trial."""
+        """Schedule a check of the trials that depend on a new or changed trial."""
         if trial.auxiliary:
             self._know_auxiliary(trial)
         if not trial.state.is_final:
@@ -49,11 +49,11 @@ class Dependents:
             self._wake(("experiment", trial.experiment_id))
 
     def let_go(self, experiment_id: int) -> None:
-        """Check an experiment's trials after a program has released the experiment."""
+        """Schedule a check of an experiment's trials when a program has released the experiment."""
         self._wake(("left", experiment_id))
 
     async def look_after(self, services: Services) -> None:
-        """Run pending checks for as long as the server runs."""
+        """Check, for as long as the server runs, whether dependent trials must end."""
         for trial in await services.relations.unfinished_auxiliary():
             self._auxiliary.setdefault(trial[1], set()).add(trial[0])
         for parent_id in await services.relations.unfinished_parents():
@@ -71,7 +71,10 @@ class Dependents:
             returning.cancel()
 
     async def _look_when_nobody_returns(self, services: Services) -> None:
-        """Check all experiments again after the grace period in which programs may reconnect."""
+        """Schedule the check of all trials again when programs can no longer reconnect.
+
+        Programs have a grace period to reconnect after the start of the server.
+        """
         await services.leases.early()
         for parent_id in await services.relations.unfinished_parents():
             self._wake(("parent", parent_id))

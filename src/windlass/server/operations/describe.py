@@ -47,7 +47,7 @@ def enrich(services: Services, record: TrialRecord) -> TrialRecord:
 
 
 def _describe_blockers(trial_ids: Sequence[int]) -> str:
-    """Describe the trials that wait for a queued trial and hold the capacity that it needs.
+    """Describe the trials that wait for a queued trial and meanwhile hold capacity that it needs.
 
     >>> _describe_blockers((3,)), _describe_blockers((3, 5))
     ('trial 3 waits for it and keeps its CPUs', 'trials 3 and 5 wait and keep their CPUs')

@@ -26,7 +26,10 @@ _REST = 4.0  # each pause is this many times as long as the preceding round
 async def follow_experiment(
     services: Services, experiment_id: int, metric: str | None, created_after: float | None
 ) -> AsyncGenerator[bytes, None]:
-    """Yield server-sent events while the client reads. The stream does not end by itself."""
+    """Yield an experiment's server-sent events while the client reads.
+
+    The stream does not end by itself.
+    """
     topic = experiment_topic(experiment_id)
     news = services.hub.subscribe(topic)
     offsets: CurvePositions = {}

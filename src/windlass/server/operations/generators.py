@@ -101,7 +101,9 @@ def judged(
 ) -> tuple[JobStatus, Sequence[Event], ErrorInfo | None]:
     """Return a generator trial's new status, its new events, and the generator's error.
 
-    `children` maps the ids of the trials that the generator added to their states.
+    `children` contains the state of each trial that the generator added, by trial id. `built` is
+    true or the generator's error if the generator has just ended. `is_lost` is true if the author's
+    program has disappeared.
 
     >>> status, _ = first_status(1.0)
     >>> status, _, _ = judged(status, {7: TrialState.RUNNING}, now=2.0, built=True)
@@ -138,7 +140,10 @@ def judged(
 def _ended(
     status: JobStatus, children: Mapping[int, TrialState], now: float
 ) -> tuple[JobStatus, str, str]:
-    """Return the final status, and its reason, of a generator trial whose trials have ended."""
+    """Return the final status of a generator trial whose trials have ended.
+
+    The second and third element are the reason for this status and a message.
+    """
     failed = [number for number, state in children.items() if state is TrialState.FAILED]
     stopped = [number for number, state in children.items() if state is TrialState.STOPPED]
     if status.stop_requested:

@@ -105,7 +105,10 @@ async def move_ahead_of(services: Services, trial_id: int, other_id: int) -> Non
 
 
 def _move(services: Services, record: TrialRecord, priority: int, position: QueuePosition) -> None:
-    """Apply a stored position to the admission queue and wake the controller and the streams."""
+    """Apply a trial's new position, which is already stored, to the admission queue.
+
+    Then wake the controller and the streams.
+    """
     services.admission.reorder(record.uid, priority, *position)
     services.controller.wake(record.uid)
     services.hub.publish(record.id)

@@ -87,7 +87,7 @@ class SharedLogPages:
         stream: str | None = None,
         whose: LogSelection = WHOLE_LOG,
     ) -> EncodedPage:
-        """Return the page that follows a cursor."""
+        """Return the encoded page of a trial's log that follows a cursor."""
         key = _Key(trial_id, cursor, stream, whose)
         with self._lock:
             if (page := self._kept(key)) is not None:

@@ -105,9 +105,9 @@ async def resize(services: Services, trial_id: int, rows: int, columns: int) -> 
 
 
 async def _hand_on(services: Services, trial_id: int, frames: Iterable[bytes]) -> int:
-    """Write frames to a shell until the shell accepts no more.
+    """Write frames of input to a shell's pipe until the pipe accepts no more.
 
-    Return the number of content bytes written.
+    Return how many bytes of input, not counting the frames' headers, were written.
     """
     lock = _writing.setdefault(trial_id, asyncio.Lock())
     async with lock:  # keeps the frames of one request together
@@ -153,7 +153,10 @@ async def _open_keyboard(services: Services, trial_id: int) -> int:
 
 
 async def _write(pipe: int, frame: bytes) -> bool:
-    """Write a whole frame once the pipe has space. Return False after a timeout."""
+    """Write a whole frame to a shell's input pipe once the pipe has space.
+
+    Return False after a timeout.
+    """
     until = time.monotonic() + _PATIENCE
     while True:
         try:
@@ -185,7 +188,10 @@ def _gone(trial_id: int) -> Conflict:
 
 
 def _shown_now(folder: str) -> tuple[bytes, int]:
-    """Return output that approximately redraws the screen, and the position after it."""
+    """Return output that approximately redraws a shell's current screen.
+
+    The second element is the position in the shell's output after this screen.
+    """
     last = output_log.end(folder)
     position, pieces = max(last - _SEARCHED, 0), []
     while position < last:

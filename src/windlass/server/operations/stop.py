@@ -97,7 +97,7 @@ async def _record(services: Services, trial_id: int, order: StopTrial) -> None:
 
 
 async def _tell_processes(services: Services, trial_id: int, grace: float) -> bool:
-    """Stop a trial's processes through the runtime. Return whether any process was running."""
+    """Stop a trial's unfinished attempts through the runtime. Return whether there were any."""
     record = await services.trials.record(trial_id)
     living = [
         ReplicaId(attempt.role, attempt.index, attempt.attempt)

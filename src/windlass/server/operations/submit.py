@@ -141,7 +141,7 @@ async def _submit_generated(services: Services, request: CreateTrial) -> TrialRe
 async def _problems_elsewhere(
     services: Services, requests: Sequence[CreateTrial]
 ) -> dict[bytes, list[str]]:
-    """Return the remote runtimes' objections, by the outline of the job.
+    """Return the objections of remote runtimes to the requested jobs, by each job's `_outline`.
 
     Trials that are already stored are not checked again.
     """
@@ -158,7 +158,7 @@ async def _problems_elsewhere(
 
 
 def _outline(spec: JobSpec) -> bytes:
-    """Return a job without its function calls, which differ between the trials of a batch."""
+    """Encode a job without its function calls, so that equal jobs of a batch have one outline."""
     roles = tuple(
         msgspec.structs.replace(role, executable=_ANY_CALL)
         if isinstance(role.executable, FunctionCall)
@@ -187,6 +187,9 @@ def _check_all(
 ) -> None:
     if any("\0" in value for value in private.environ.values()):
         raise InvalidArgument.of(["an environment variable contains a NUL character"])
+    odd = [name for name in private.environ if not name or "=" in name]
+    if odd:
+        raise InvalidArgument.of([f"{shown(odd[0])} cannot be the name of an environment variable"])
     checked: set[bytes] = set()
     for number, request in enumerate(requests, 1):
         with _naming(number, len(requests)):
@@ -238,7 +241,7 @@ def _check_params(params: Mapping[str, Any]) -> None:
 
 
 def _kind_problems(request: CreateTrial) -> list[str]:
-    """Return the conflicts between a trial's kind and its job."""
+    """Return a problem for each conflict between the kind of a requested trial and its job."""
     problems = []
     is_shell = any(isinstance(role.executable, ShellCall) for role in request.spec.roles)
     if is_shell != (request.kind is TrialKind.SHELL):
@@ -270,7 +273,10 @@ def _is_plain(spec: JobSpec) -> bool:
 def _take_blobs(
     services: Services, requests: Sequence[CreateTrial], attachments: Mapping[str, bytes]
 ) -> dict[str, bytes]:
-    """Store the attachments and check all other blobs. Return the attachments for the database."""
+    """Store the attachments, and check that the server has all other blobs that the trials need.
+
+    Return the small attachments, which the caller stores in the database together with the trials.
+    """
     rows = {}
     for digest, data in attachments.items():
         try:

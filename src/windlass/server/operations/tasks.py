@@ -37,7 +37,10 @@ async def page_of_tasks(
 
 
 def _keys(record: TrialRecord) -> list[Key]:
-    """Return a key for each started attempt and for each replica that has no started attempt."""
+    """Return the keys of a trial's tasks, from which pages and cursors are built.
+
+    Each started attempt has a key, and so does each replica that has no started attempt.
+    """
     if isinstance(record.spec.roles[0].executable, GeneratorCall):
         return []  # a generator trial consists of other trials that have their own tasks
     number = {role.name: position for position, role in enumerate(record.spec.roles)}

@@ -76,7 +76,10 @@ async def _follow(
     query: LogQuery,
     first: Page | None,
 ) -> AsyncGenerator[bytes, None]:
-    """Yield server-sent events until the trial has ended and all matching lines have been sent."""
+    """Yield a trial's server-sent events.
+
+    The stream ends when the trial has ended and all log lines that match the query have been sent.
+    """
     topics = (trial_id, QUEUE)
     news = services.hub.subscribe(*topics)
     sent: TrialRecord | None = None
@@ -128,7 +131,7 @@ async def _follow(
 
 
 def _time_left(until: float | None) -> float:
-    """Return how many more seconds a line written before `until` may take to reach the log."""
+    """Return for how many more seconds a log line written before `until` might still arrive."""
     return math.inf if until is None else until + _CLOCK - time.time()
 
 

@@ -39,7 +39,10 @@ class TrialWaits:
             self._publish_all()
 
     def blockers(self, uid: str) -> tuple[int, ...]:
-        """Return the ids of the trials that wait for a queued trial and keep it from starting."""
+        """Return the ids of the trials that keep a queued trial from ever starting.
+
+        These trials wait for other trials while they hold the capacity that the queued trial needs.
+        """
         if not any(uid in awaited for awaited in self._waits.values()):
             return ()
         deadlock = self._admission.find_deadlock(self._waits)

@@ -83,7 +83,7 @@ class RemoteAttemptFiles:
     def check(self, *, may_have_ended: bool = False) -> dict[str, Any]:
         """Return the launch file of this attempt.
 
-        Raise an error if the attempt may no longer write.
+        Raise an error if the attempt is no longer permitted to write.
         """
         launch = read_json(str(self.path / paths.LAUNCH))
         is_ours = launch is not None and (launch.get("key") or {}).get("uid") == self._job.uid
@@ -103,7 +103,10 @@ class RemoteAttemptFiles:
         write_json_once(str(self.path / paths.TAKEN_UP), facts)
 
     def take(self, parts: Sequence[LogPiece]) -> dict[str, int]:
-        """Write new data to files, and return the size of each file."""
+        """Write uploaded pieces of the attempt's files.
+
+        Return the new size of each of these files.
+        """
         sizes: dict[str, int] = {}
         about = set()
         with _lock_for(self.path):
@@ -247,7 +250,10 @@ _MOST_LOCKS = 10_000
 
 
 def _lock_for(path: Path) -> threading.Lock:
-    """Return the lock for a path, because a repeated request may run at the same time."""
+    """Return the lock that a request holds while it writes to a file.
+
+    A repetition of the same request might run at the same time.
+    """
     with _locks_lock:
         if len(_locks) > _MOST_LOCKS:
             for idle_path in [idle_path for idle_path, lock in _locks.items() if not lock.locked()]:
@@ -256,7 +262,7 @@ def _lock_for(path: Path) -> threading.Lock:
 
 
 def _find_missing(blobs: BlobStore, manifest: str) -> list[str]:
-    """Return the digests of a manifest's missing blobs.
+    """Return the digests of the blobs that a manifest lists but the server lacks.
 
     Raise `InvalidArgument` if the manifest is invalid.
     """

@@ -53,7 +53,11 @@ class ArtifactStore:
     def page(
         self, trial_id: int, query: ArtifactQuery, after: ArtifactLocation | None, limit: int
     ) -> tuple[list[OutputFile], ArtifactLocation | None]:
-        """Return a page of files and the location after which the next page starts."""
+        """Return a page of a trial's output files that match a query.
+
+        The second element is the location after which the next page starts, or None on the last
+        page.
+        """
         items: list[OutputFile] = []
         last, looked_at = after, 0
         for location, file in self._files(trial_id, query, after):
@@ -101,7 +105,7 @@ class ArtifactStore:
                 )
 
     def _replicas(self, trial_id: int) -> list[tuple[str, int]]:
-        """Return the replicas that have an output folder."""
+        """Return the role and index of each of a trial's replicas that has an output folder."""
         replicas = []
         for name in list_folder(trial_dir(self._home, trial_id)):
             role, _, index = name.rpartition("-")
@@ -149,7 +153,7 @@ def _walk(root: bytes, beyond: bytes) -> Iterator[tuple[bytes, os.stat_result | 
 def _inside(root: bytes, folder: bytes, beyond: list[bytes]) -> Iterator[tuple[bytes, list[bytes]]]:
     """Return the sorted entries of a folder that come after the path `beyond`.
 
-    Each entry comes with the remaining part of `beyond` that applies inside the entry.
+    The second element of each pair is the rest of `beyond`, which applies inside that entry.
     """
     first = beyond[0] if beyond else b""
     kept: list[tuple[bytes, list[bytes]]] = []
@@ -163,7 +167,7 @@ def _inside(root: bytes, folder: bytes, beyond: list[bytes]) -> Iterator[tuple[b
 
 
 def _target(root: bytes, path: bytes) -> os.stat_result:
-    """Return the file status of a link's target.
+    """Return the file status of the target to which a link in an output folder leads.
 
     If the target is outside `root` or is a folder, return the link's own status.
     """
@@ -177,7 +181,7 @@ def _target(root: bytes, path: bytes) -> os.stat_result:
 
 
 def _open_inside(trial: bytes, outputs: bytes, path: bytes) -> int:
-    """Open the file to which a path resolves.
+    """Open the file to which a path in an output folder resolves.
 
     Raise an error if a folder in the path is replaced with a link meanwhile.
     """

@@ -145,7 +145,7 @@ class ExperimentStore:
         cursor: str | None,
         limit: int,
     ) -> ExperimentPage:
-        """Return a page of matching experiments.
+        """Return a page of the experiments that match all filters.
 
         `called` is a name or an id, as in `find_experiments`.
         """
@@ -261,7 +261,7 @@ def insert(connection: Connection, request: CreateExperiment, now: float) -> Row
 
 
 def _stands(state: ExperimentState, held: Sequence[int]) -> str:
-    """Return the SQL condition that an experiment is in a state.
+    """Return the SQL condition that an experiment is in a state. `held` lists held experiments.
 
     The function `experiment_state` applies the same rules in Python.
     """

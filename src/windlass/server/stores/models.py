@@ -159,7 +159,7 @@ class ModelStore:
         cursor: str | None,
         limit: int,
     ) -> ModelPage:
-        """Return a page of matching models."""
+        """Return a page of the models that match all filters."""
         order = Order(sort, NAMED_SORTS)
 
         def run(connection: Connection) -> ModelPage:
@@ -324,7 +324,7 @@ class ModelStore:
 def _noted(
     before: ModelRecord | ModelVersionRecord, request: ChangeModel | ChangeVersion
 ) -> dict[str, Any]:
-    """Return the columns for labels and metadata after a change."""
+    """Return the new values of a model's or version's columns for labels and metadata."""
     return {
         "labels": _encode(changed_labels(before.labels, request)),
         "metadata": _encode(

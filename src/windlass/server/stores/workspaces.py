@@ -126,7 +126,7 @@ class WorkspaceStore:
         cursor: str | None,
         limit: int,
     ) -> WorkspacePage:
-        """Return a page of matching workspaces."""
+        """Return a page of the workspaces that match all filters."""
         conditions, order = Conditions(), Order(sort, NAMED_SORTS)
         conditions.equal("name", name)
         conditions.equal("archived", archived)
@@ -220,7 +220,10 @@ class WorkspaceStore:
         cursor: str | None,
         limit: int,
     ) -> ProjectPage:
-        """Return a page of matching projects. Raise NotFound if the workspace does not exist."""
+        """Return a page of the projects that match all filters.
+
+        Raise NotFound if the workspace does not exist.
+        """
         order = Order(sort, NAMED_SORTS)
 
         def run(connection: Connection) -> ProjectPage:
@@ -293,7 +296,7 @@ def _projects(connection: Connection, rows: Sequence[Row]) -> list[ProjectRecord
 
 
 def _counts(connection: Connection, table: str, column: str, rows: Sequence[Row]) -> dict[int, int]:
-    """Return how many rows of a table belong to each of the given rows."""
+    """Return how many rows of `table` refer to each of the given rows in their column `column`."""
     conditions = Conditions()
     conditions.one_of(column, [row["id"] for row in rows] or [-1])
     query = (

@@ -57,7 +57,7 @@ class Hub:
             self._loop.call_soon_threadsafe(self._wake, topic, trial_id)
 
     def subscribe(self, *topics: Topic) -> News:
-        """Return an event that is set by every notification on these topics."""
+        """Return a new subscription: an event that is set by every notification on these topics."""
         event = News()
         for topic in topics:
             self._waiting[topic].add(event)

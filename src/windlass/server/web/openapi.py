@@ -120,7 +120,10 @@ def _query_parameters(route: Route, schema_by_type: dict[str, Any]) -> list[dict
 
 
 def _portable(schema: Any) -> Any:
-    r"""Return a schema whose patterns work outside Python: `$` replaces `\Z`."""
+    r"""Return a copy of a JSON schema in which `$` replaces Python's `\Z` in patterns.
+
+    Other languages do not know `\Z`.
+    """
     if isinstance(schema, dict):
         return {
             key: value.replace(r"\Z", "$") if key == "pattern" else _portable(value)

@@ -133,7 +133,7 @@ class Agent:
         self._supervisor = subprocess.Popen(argv, env=own)
 
     def _forward_until_end(self, notifications: socket.socket, uploader: Uploader) -> None:
-        """Forward nudges to the uploader and stop signals to the supervisor until it ends."""
+        """Pass nudges to the uploader and stop signals to the supervisor until the latter ends."""
         poll = select.poll()
         for fd in (notifications.fileno(), self._signals.fileno()):
             poll.register(fd, select.POLLIN)
@@ -156,9 +156,10 @@ class Agent:
         return True
 
     def _stop(self, grace: float) -> None:
-        """Tell the supervisor to stop the program.
+        """Tell the supervisor to stop the program within a grace period in seconds.
 
-        If a full disk prevents writing the grace period, stop the supervisor without one.
+        The supervisor reads the grace period from a file. If the disk is too full for this file,
+        the stop has no grace period.
         """
         with self._stopping:
             try:

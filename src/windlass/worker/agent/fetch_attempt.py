@@ -69,7 +69,10 @@ class AttemptDownload:
         return attempt_dir
 
     def _write_private(self, launch: dict[str, Any], private: dict[str, Any]) -> None:
-        """Store this machine's environment, which comes from its image and its cluster."""
+        """Write the attempt's private file, including this machine's environment variables.
+
+        These variables come from the container image and the cluster.
+        """
         own = {name: text for name, text in os.environ.items() if not name.startswith(_OWN)}
         content = json.dumps({**private, "environ": own}).encode()
         write_bytes(launch["private"], content)
@@ -190,7 +193,7 @@ def _facts() -> dict[str, Any]:
 
 
 def _batches(sizes: Mapping[str, int]) -> Iterator[list[str]]:
-    """Split blobs into batches whose responses fit into memory.
+    """Split digests of blobs into batches, so that each batch's content fits into memory.
 
     >>> list(_batches({"a": _TOGETHER, "b": 1, "c": 1}))
     [['a'], ['b', 'c']]
@@ -208,7 +211,7 @@ def _batches(sizes: Mapping[str, int]) -> Iterator[list[str]]:
 
 
 def _unpack(pack: bytes, names: dict[str, str]) -> Iterator[tuple[str, memoryview]]:
-    """Yield the blobs in a combined response, each with the name under which it was requested."""
+    """Yield the blobs in a pack, each with the digest under which it was requested."""
     view, at = memoryview(pack), 0
     while at < len(view):
         name = bytes(view[at : at + 32]).hex()
@@ -219,9 +222,9 @@ def _unpack(pack: bytes, names: dict[str, str]) -> Iterator[tuple[str, memoryvie
 
 
 def _check(digest: str, data: memoryview) -> None:
-    """Raise an error if data does not match its digest.
+    """Raise an error if downloaded data does not match its digest.
 
-    Skip the check if this interpreter cannot compute this kind of digest.
+    Skip the check if this interpreter lacks the digest's hash algorithm.
     """
     try:
         is_right = kind_of(digest).digest_of(data) == digest

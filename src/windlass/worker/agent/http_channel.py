@@ -72,7 +72,10 @@ class Channel:
     """Sends requests to the server. All methods are thread-safe."""
 
     def __init__(self, urls: Sequence[str], token: str, port: int | None) -> None:
-        """Raise `OSError` if the port is in use and no server URL is known."""
+        """Create a channel that connects to `urls` and, on `port`, waits for the server to connect.
+
+        Raise `OSError` if the port is in use and `urls` is empty.
+        """
         self._urls = list(urls)
         self._token = token
         self._idle: queue.SimpleQueue[http.client.HTTPConnection] = queue.SimpleQueue()
@@ -134,7 +137,7 @@ class Channel:
         deadline: float | None = None,
         is_done: Callable[[], bool] | None = None,
     ) -> None:
-        """Upload a file.
+        """Upload a file with a PUT request to `<base>/<where>`.
 
         Raise `NoRoom` if the server's disk is full, and `Refused` if the server permanently rejects
         the file.
@@ -211,7 +214,7 @@ class Channel:
         raise _refusal(response.status, answer)
 
     def _connection(self, deadline: float | None) -> http.client.HTTPConnection:
-        """Return an idle or a new connection, whichever is available first."""
+        """Return an idle connection, a new one, or one that the server has opened."""
         try:
             return self._idle.get_nowait()
         except queue.Empty:
@@ -242,7 +245,7 @@ class Channel:
         return connection
 
     def _listen(self, port: int) -> None:
-        """Listen for connections from the server.
+        """Listen on a port for connections from the server, in a thread.
 
         If listening fails, the channel uses only the known server URLs.
         """
@@ -265,7 +268,7 @@ class Channel:
             threading.Thread(target=self._receive_greeting, args=(sock,), daemon=True).start()
 
     def _receive_greeting(self, sock: socket.socket) -> None:
-        """Use an incoming connection if it starts with the server's token."""
+        """Keep an incoming connection for requests if it starts with the trial's token."""
         try:
             sock.settimeout(_DIAL)
             line = _read_line(sock)
@@ -295,7 +298,7 @@ class FileBody:
 
 
 def patience(body: bytes | FileBody | None) -> float:
-    """Return how many seconds the response to a request may take.
+    """Return how many seconds to wait for the response to a request that has this body.
 
     >>> patience(b"a few lines")
     60.0
@@ -305,7 +308,7 @@ def patience(body: bytes | FileBody | None) -> float:
 
 
 class _Cut:
-    """Reads the first `size` bytes of a file in pieces. Raises `Changed` if it is shorter."""
+    """Reads the first `size` bytes of a file in pieces. Raises `Changed` if the file is shorter."""
 
     def __init__(self, file: Any, size: int) -> None:
         self._file = file
@@ -350,7 +353,7 @@ def _write_out(response: http.client.HTTPResponse, path: str) -> None:
 
 @contextlib.contextmanager
 def _as_local_error(path: str) -> Iterator[None]:
-    """Raise `NotWritten` for a local file's error, to tell it apart from a connection error."""
+    """Convert a local file's error to `NotWritten`, to tell it apart from a connection error."""
     try:
         yield
     except OSError as error:

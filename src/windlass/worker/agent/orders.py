@@ -69,7 +69,7 @@ class Orders:
         self._seen = str(orders.get("seen", ""))
 
     def _log(self, message: str) -> None:
-        """Log a message unless it equals the previous one."""
+        """Log a message unless it equals the previously logged message."""
         if message != self._last_message:
             self._last_message = message
             sys.stderr.write(f"windlass: {message}\n")

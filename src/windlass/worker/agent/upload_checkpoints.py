@@ -109,7 +109,7 @@ class CheckpointUploads:
         return list(missing)
 
     def forget_shipped(self, before: int = 0) -> None:
-        """Delete uploaded checkpoints below number `before`, and blobs no longer needed."""
+        """Delete uploaded checkpoints with numbers below `before`, and blobs no longer needed."""
         import fcntl
 
         from windlass.worker.blobs.writer import LOCK
@@ -135,7 +135,10 @@ class CheckpointUploads:
             os.close(fd)
 
     def _needed(self) -> set[str]:
-        """Return the blobs of local checkpoints and of parts that are yet to be uploaded."""
+        """Return the digests of blobs that a local checkpoint or a part of a checkpoint needs.
+
+        Parts of sharded checkpoints count only until they are uploaded.
+        """
         kept = [record for _, record in checkpoint_records.records(self._folder)]
         kept += [part for _, part in shards.left(self._folder)]
         return {
@@ -165,9 +168,10 @@ class CheckpointUploads:
 
 
 def _refused(what: str, error: Refused) -> None:
-    """Log that the server permanently rejects an upload. Other uploads continue.
+    """Log that the server permanently rejects an upload, which `what` describes.
 
-    If the server only lacks blobs, raise the error, so that the upload is retried.
+    Other uploads continue. If the server only lacks blobs, raise the error, so that the upload is
+    retried.
     """
     if error.code == "missing_blobs":
         raise error
@@ -175,7 +179,7 @@ def _refused(what: str, error: Refused) -> None:
 
 
 def _listed(blobs: str, manifest: str) -> list[str]:
-    """Return the digests of the blobs in a manifest."""
+    """Return the digests of the blobs that a checkpoint's manifest lists."""
     try:
         return list(blobs_of(decode(read_blob(blobs, manifest))))
     except (FileNotFoundError, ValueError, KeyError):

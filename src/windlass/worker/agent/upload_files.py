@@ -37,12 +37,15 @@ class FileUploads:
         self.trouble = ""  # why uploads are incomplete, shown to the user
 
     def ship(self, deadline: float | None = None) -> None:
-        """Upload all data that exists at this moment."""
+        """Upload all data that the attempt's growing files contain at this moment."""
         while self._ship_some(deadline):
             pass
 
     def ship_last(self, deadline: float | None = None) -> None:
-        """Upload all remaining data except the exit record, which `ship_end` uploads."""
+        """Upload all remaining files of the attempt except the exit record.
+
+        `ship_end` uploads the exit record afterwards.
+        """
         self.ship(deadline)
         for name in _LEFT_BEHIND:
             path = self._path(name)
@@ -50,12 +53,15 @@ class FileUploads:
                 self._ship_whole(name, path, deadline)
 
     def ship_end(self, deadline: float | None = None, *, is_taken_away: bool = False) -> None:
-        """Upload the exit record, after which the server accepts nothing more."""
+        """Upload the attempt's exit record, after which the server accepts nothing more.
+
+        `is_taken_away` is true if Kubernetes stopped the agent.
+        """
         record = {**(read_json(self._path(EXIT)) or LOST), "taken_away": is_taken_away}
         self._channel.ask_json("POST", f"{self._base}/end", record, deadline=deadline)
 
     def _ship_some(self, deadline: float | None) -> bool:
-        """Send one request with file parts. Return whether more data remains."""
+        """Send one request that contains new parts of files. Return whether more data remains."""
         parts: list[tuple[str, int, bytes]] = []
         left = _MOST
         # Programs write metric names before the values that use them, so upload them in that order.

@@ -101,7 +101,7 @@ class Uploader:
     def _try(self, ship: Callable[[], None]) -> bool:
         """Run an upload. Return False if the server currently has no space.
 
-        Other errors do not stop the remaining uploads. They are logged, unless they may be
+        Other errors do not stop the remaining uploads. An error is logged unless it might be
         temporary and more uploads follow.
         """
         try:

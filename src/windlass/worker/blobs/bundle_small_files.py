@@ -38,7 +38,7 @@ class PreviousCheckpoint:
                 self.bundled[entry[3], entry[5]] = (entry[2], entry[4])
 
     def digest(self, file: ScannedFile) -> str | None:
-        """Return a file's digest in the previous checkpoint.
+        """Return the digest that a file had in the previous checkpoint.
 
         Return None if the file had no blob of its own there, or if its size has changed.
         """
@@ -49,7 +49,7 @@ class PreviousCheckpoint:
 def keep_small(
     keeper: BlobWriter, files: list[ScannedFile], before: PreviousCheckpoint
 ) -> list[Entry]:
-    """Store small files and return their manifest entries."""
+    """Store a checkpoint's small files in bundles, and return the files' manifest entries."""
     taking = _Taking(keeper, before, is_crowd=len(files) > _CROWD)
     for file in files:
         taking.take(file)
@@ -89,7 +89,10 @@ class _Taking:
         self._written: deque[tuple[_Bundle, Callable[[], str]]] = deque()
 
     def take(self, file: ScannedFile) -> None:
-        """Add a file to a new bundle, unless a bundle of the previous checkpoint contains it."""
+        """Add a file to a new bundle, unless an old bundle already contains the file's content.
+
+        Old bundles are those of the previous checkpoint.
+        """
         data = self._keeper.read_small(file)
         digest = self._kind.digest_of(data)
         check = check_of(digest)
@@ -100,7 +103,10 @@ class _Taking:
             self._take_new(file, data, digest)
 
     def take_from_dwindled(self) -> None:
-        """Store files again whose old bundle was deleted or is mostly unused."""
+        """Decide which bundles of the previous checkpoint the new checkpoint reuses.
+
+        If an old bundle was deleted or is now mostly unused, its files are stored again.
+        """
         for bundle, held in self._already_bundled.items():
             used = sum({offset: file.seen.st_size for file, offset, _ in held}.values())
             if 2 * used < self._keeper.size_of(bundle, missing=2 * used + 1):

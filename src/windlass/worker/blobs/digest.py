@@ -26,7 +26,7 @@ class Kind:
         self.hasher = hasher  # creates a hasher, as `hashlib.sha256` does
 
     def has_named(self, digest: str) -> bool:
-        """Return whether a digest is of this kind.
+        """Return whether a digest was computed with this hash algorithm.
 
         >>> Kind("b3-", None).has_named("ab" * 32), Kind("", None).has_named("ab" * 32)
         (False, True)
@@ -34,7 +34,7 @@ class Kind:
         return len(digest) - len(self._prefix) == 64 and digest.startswith(self._prefix)
 
     def digest(self, hasher: Any) -> str:
-        """Return the digest of all data passed to a hasher."""
+        """Return the digest of all data that was passed to a hasher of this algorithm."""
         return f"{self._prefix}{hasher.hexdigest()}"
 
     def digest_of(self, data: bytes | memoryview) -> str:
@@ -47,7 +47,7 @@ class Kind:
 
 
 def fastest_kind() -> Kind:
-    """Return the kind that is fastest for large content and available in this interpreter."""
+    """Return the hash algorithm that is fastest for large content in this interpreter."""
     try:
         return _blake3()
     except ImportError:  # the package may be missing in the trial's environment
@@ -55,7 +55,9 @@ def fastest_kind() -> Kind:
 
 
 def kind_of(digest: str) -> Kind:
-    """Return a digest's kind. Raise `ImportError` if the kind's package is missing here.
+    """Return the hash algorithm that computed a digest.
+
+    Raise `ImportError` if this interpreter lacks the algorithm's package.
 
     >>> kind_of("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855").digest_of(b"")
     'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'

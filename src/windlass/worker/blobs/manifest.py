@@ -21,7 +21,7 @@ _CHECK = 32  # digits
 
 
 def encode(entries: Iterable[Entry]) -> bytes:
-    r"""Return a manifest as canonical bytes, the same that `packaging/manifest.py` writes.
+    r"""Encode a manifest as canonical JSON, exactly as `packaging/manifest.py` does.
 
     >>> encode([("a", "f", "00", 3)])
     b'{"files":[["a","f","00",3]],"version":1}'
@@ -47,7 +47,7 @@ def decode(manifest: bytes) -> list[Entry]:
 
 
 def blobs_of(entries: Iterable[Entry]) -> dict[str, int]:
-    """Return the blobs that contain the files, and each blob's minimal length.
+    """Return the digests of the blobs that a manifest needs, with each blob's minimum length.
 
     >>> blobs_of([("a", "f", "00", 3), ("b", "f", "11", 3, 40, "4d"), ("c", "d", "", 0)])
     {'00': 3, '11': 43}

@@ -38,7 +38,7 @@ _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class RestoreError(Exception):
-    """Raised if code cannot be restored. The message contains the reason."""
+    """Raised if a trial's code cannot be restored. The message contains the reason."""
 
 
 class Entry:
@@ -191,7 +191,7 @@ class _Bundles:
         self._fd = -1
 
     def copy(self, entry: Entry, target: int) -> None:
-        """Write a file's content and verify it."""
+        """Copy a file from its bundle to the descriptor `target`, and verify the content."""
         try:
             if entry.check:
                 self._copy_part(entry, target)
@@ -276,7 +276,7 @@ def _shown(entry: Entry) -> str:
 
 
 def _is_intact_part(entry: Entry, data: bytes) -> bool:
-    """Return whether this part of a bundle matches a file's digest."""
+    """Return whether data from a bundle matches the beginning of the file's digest."""
     try:
         return check_of(kind_of(entry.content).digest_of(data)) == entry.check
     except ImportError:  # the package may be missing in the trial's environment
@@ -284,14 +284,17 @@ def _is_intact_part(entry: Entry, data: bytes) -> bool:
 
 
 def _copy_blob(source: int, target: int) -> None:
-    """Write a blob to a file."""
+    """Copy the content of a blob to a file. Both are open descriptors."""
     _copy_in_kernel(source, target)
     while chunk := os.read(source, _SMALL):
         write_all(target, chunk)
 
 
 def _copy_in_kernel(source: int, target: int) -> None:
-    """Copy as much as possible in the kernel, which may share blocks on some file systems."""
+    """Copy as much of a blob to a file as the kernel can copy without this process.
+
+    On some file systems, both then share their disk blocks.
+    """
     import fcntl
 
     try:

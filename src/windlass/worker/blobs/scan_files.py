@@ -81,7 +81,10 @@ def gather(path: str, besides: str = "") -> list[ScannedFile]:
 
 
 def is_as_it_was(path: str, before: list[ScannedFile], besides: str = "") -> bool:
-    """Return whether the same files still exist and none of them has changed."""
+    """Return whether the files at or below a path are still the same as in `before`.
+
+    A changed, new or missing file makes the result False.
+    """
     try:
         now = gather(path, besides)
     except OSError:
@@ -92,7 +95,7 @@ def is_as_it_was(path: str, before: list[ScannedFile], besides: str = "") -> boo
 
 
 def wait_for_the_clock(files: list[ScannedFile]) -> None:
-    """Wait until any new write to one of the files would change its time.
+    """Wait until any new write to one of the files would change its modification time.
 
     File times advance in ticks of a few milliseconds, so two writes in one tick look like one. Only
     files that were just written require waiting.

@@ -150,7 +150,7 @@ def was_damaged(blobs: str, digest: str) -> bool:
 
 
 def forget_note(blobs: str, digest: str) -> None:
-    """Delete the note about a large blob that is being deleted."""
+    """Delete the note that a large blob was verified, because the blob is being deleted."""
     try:
         os.unlink(_note_path(blobs, digest))
     except OSError:
@@ -158,7 +158,7 @@ def forget_note(blobs: str, digest: str) -> None:
 
 
 def read_whole(fd: int, size: int) -> bytes:
-    """Read a file of this size, plus one byte to detect that it has grown."""
+    """Read a file that had this size. Try to read one more byte, to detect that it has grown."""
     data = os.read(fd, size + 1)
     while len(data) < size and (more := os.read(fd, size + 1 - len(data))):
         data += more

@@ -149,7 +149,10 @@ class BlobWriter:
             os.close(fd)
 
     def _keep_large(self, source: int, file: ScannedFile) -> Callable[[], str]:
-        """Copy a large file with two threads, in parallel with other files."""
+        """Start copying a large file to the store with two threads, in parallel with other files.
+
+        Return a function that waits for the copy and returns the file's digest.
+        """
         reading, writing = self._pools()
         staged = self._stage()
         target = os.open(staged, _WRITE, 0o600)
@@ -192,7 +195,7 @@ class BlobWriter:
         return digest in self._staged or os.access(self._blob_path(digest), os.F_OK)
 
     def put(self, data: bytes) -> str:
-        """Store a manifest durably right away and return its digest."""
+        """Write a manifest to the store, sync it to disk at once, and return its digest."""
         import hashlib
 
         digest = hashlib.sha256(data).hexdigest()
@@ -272,7 +275,7 @@ class BlobWriter:
             os.replace(staged, target)
 
     def _flush_each(self, paths: list[str]) -> None:
-        """Sync files in parallel, which file systems combine into few disk writes."""
+        """Sync files in parallel. The file system combines these syncs into a few disk writes."""
         if len(paths) <= 1:
             for path in paths:
                 _flush(path)
@@ -282,7 +285,7 @@ class BlobWriter:
 
 
 def remove_tree(path: str) -> None:
-    """Remove a folder and its contents, ignoring errors."""
+    """Remove a folder and its contents. Ignore errors."""
     import shutil  # imported late, because only savers need it
 
     shutil.rmtree(path, ignore_errors=True)
@@ -296,7 +299,7 @@ def remove_staging(blobs: str, trial: str) -> None:
 
 
 def _read_all(source: int, size: int) -> bytes:
-    """Read the expected size and a little more, to detect that the file has grown."""
+    """Read as many bytes as expected and a few more, to detect that the file has grown."""
     data = os.read(source, size + 1)
     while 0 < len(data) < size and (more := os.read(source, size + 1 - len(data))):
         data += more

@@ -31,8 +31,8 @@ def latest(saver: Saver, *, shared: bool = False, restored: str | None = None) -
     """Return the path of a copy of the newest checkpoint, or None if there is no checkpoint.
 
     If there is no copy yet, restore the checkpoint. `restored` is the path of this attempt's
-    earlier copy. If `shared` is true, the result may be a copy that belongs to another running
-    replica, because all replicas started together.
+    earlier copy. Set `shared` if all replicas started together. The result can then be a copy that
+    another running replica uses.
     """
     if not checkpoint_records.records(saver.folder):
         return None
@@ -63,7 +63,7 @@ def _latest(saver: Saver, shared: bool, restored: str | None) -> str | None:
 
 
 def forget_superseded(saver: Saver) -> None:
-    """Remove the copies of attempts that newer attempts have replaced."""
+    """Remove the checkpoint copies that belong to attempts which newer attempts have replaced."""
     from windlass.worker.blobs.writer import remove_tree
 
     for name, owner in _copies(saver):
@@ -72,7 +72,10 @@ def forget_superseded(saver: Saver) -> None:
 
 
 def forget_others(saver: Saver, besides: str | None) -> None:
-    """Remove this attempt's copies, except those of the newest checkpoint and `besides`."""
+    """Remove the checkpoint copies that belong to this attempt and are no longer needed.
+
+    A copy of the newest checkpoint and the copy at the path `besides` stay.
+    """
     from windlass.worker.blobs.writer import remove_tree
 
     newest = next(
@@ -115,12 +118,12 @@ def _restore(saver: Saver, record: dict[str, Any], name: str) -> str:
 
 
 def _which(number: int, record: dict[str, Any]) -> str:
-    """Return the common name prefix of a checkpoint's copies."""
+    """Return the prefix that the folder names of all copies of a checkpoint have in common."""
     return f"{number}-{str(record.get('uid', ''))[:8]}."
 
 
 def _of_siblings(saver: Saver, which: str) -> list[str]:
-    """Return a checkpoint's copies that belong to running attempts."""
+    """Return the names of a checkpoint's copies that belong to running attempts of the trial."""
     return [
         name
         for name, owner in _copies(saver)
@@ -129,7 +132,7 @@ def _of_siblings(saver: Saver, which: str) -> list[str]:
 
 
 def _copies(saver: Saver) -> list[tuple[str, tuple[str, int]]]:
-    """Return each copy's name, with the replica and attempt that use it."""
+    """Return the name of each checkpoint copy, and the replica and attempt that use the copy."""
     copies = []
     for name in list_folder(os.path.join(saver.folder, _RESTORED)):
         replica, _, attempt = name.partition(".")[2].rpartition("-")

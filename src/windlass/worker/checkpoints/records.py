@@ -149,7 +149,7 @@ def put(keeper: BlobWriter, folder: str, record: Mapping[str, Any], entries: lis
 
 
 def _write(folder: str, record: Mapping[str, Any]) -> int:
-    """Write a record atomically and return its number."""
+    """Write a checkpoint's record atomically under the next number, and return the number."""
     temporary = os.path.join(folder, f".{record['uid']}-{os.getpid()}-{get_ident()}")
     try:
         with open(temporary, "x", opener=_owner_only) as file:
@@ -238,7 +238,7 @@ def locked(folder: str) -> Iterator[None]:
 def _keep_others(
     keeper: BlobWriter, files: list[ScannedFile], before: PreviousCheckpoint
 ) -> Iterator[Entry]:
-    """Store folders and large files, each in its own blob. Return their manifest entries."""
+    """Store large files, each in its own blob. Yield the manifest entries of folders and files."""
     begun: deque[tuple[ScannedFile, Callable[[], str]]] = deque()
     for file in files:
         wait = str if file.is_folder else keeper.keep(file, before.digest(file))
@@ -272,7 +272,7 @@ def _numbers(folder: str) -> set[int]:
 
 
 def _link_as_next(temporary: str, folder: str) -> int:
-    """Give a record the next number.
+    """Link a finished record file under the next free checkpoint number, and return the number.
 
     The number is unique even if several processes save at the same time.
     """

@@ -67,7 +67,7 @@ def save(
 def add(
     saver: Saver, part: Mapping[str, Any], step: int, rank: int, ranks: int, *, uid: str
 ) -> None:
-    """Add a part from another machine. Its blobs must already be stored.
+    """Add a part of a checkpoint from another machine. Its blobs must already be stored.
 
     Adding the same part again has no effect.
     """
@@ -78,7 +78,10 @@ def add(
 
 
 def left(folder: str) -> list[tuple[str, dict[str, Any]]]:
-    """Return the parts that are yet to be uploaded, and the path of each part's file."""
+    """Return the parts of sharded checkpoints that are yet to be uploaded.
+
+    Each part comes with the path of its file.
+    """
     parts = []
     for step_folder in sorted(_step_folders(folder)):
         for rank, part in sorted(_read(step_folder).items()):
@@ -90,7 +93,10 @@ def left(folder: str) -> list[tuple[str, dict[str, Any]]]:
 def _leave(
     saver: Saver, launch: Mapping[str, Any], part: dict[str, Any], step: int, rank: int, ranks: int
 ) -> str:
-    """Write a part for the agent to upload. Return the uid, which is the same for all ranks."""
+    """Write this rank's part of a checkpoint to a file, which the agent uploads.
+
+    Return the checkpoint's uid, which is the same for all ranks.
+    """
     from hashlib import sha256
 
     step_folder = os.path.join(saver.folder, _SHARDS, f"{step}-{ranks}")
@@ -114,7 +120,11 @@ def _leave(
 def _add(
     keeper: BlobWriter, saver: Saver, part: Mapping[str, Any], which: tuple[int, int, int], uid: str
 ) -> str:
-    """Add a part. If it completes the checkpoint, create the checkpoint."""
+    """Store one rank's part. If all other parts are stored, create the checkpoint.
+
+    `which` is the step, the rank and the number of ranks. If `uid` is empty, the checkpoint gets a
+    new uid. Return the checkpoint's uid.
+    """
     from windlass.worker.blobs.writer import remove_tree
 
     step, rank, ranks = which
@@ -147,7 +157,7 @@ def _add(
 
 
 def forget_dead(folder: str, attempt: int) -> None:
-    """If all ranks restart together, remove the parts saved by attempts that have ended.
+    """Remove checkpoint parts of ended attempts before all ranks restart together.
 
     `attempt` is the number of the attempts that are starting now. A part from an attempt with this
     number stays if that attempt is running or exited with code 0.
@@ -166,7 +176,7 @@ def forget_dead(folder: str, attempt: int) -> None:
 
 
 def _is_whole(saver: Saver, uid: str) -> bool:
-    """Return whether the checkpoint already exists.
+    """Return whether the checkpoint that has this uid already exists.
 
     This happens if the process that created it was killed before it could remove the parts.
     """
@@ -204,7 +214,7 @@ def _make_whole(
 def _refuse_clashes(
     blobs: str, entries: list[Entry], rank: int, entries_of: Mapping[int, list[Entry]]
 ) -> None:
-    """Raise an error if another rank saved a different file under the same path."""
+    """Raise an error if another rank has saved a different file under one of this rank's paths."""
     mine = {entry[0]: entry for entry in entries}
     for other, theirs in entries_of.items():
         if other == rank:
@@ -255,7 +265,7 @@ def _entries(saver: Saver, part: Mapping[str, Any]) -> list[Entry]:
 
 
 def _parts(saver: Saver, step_folder: str) -> dict[int, dict[str, Any]]:
-    """Return the valid parts by rank. Key -1 contains the whole checkpoint's uid."""
+    """Return the valid parts of a checkpoint by rank. The entry -1 has the checkpoint's uid."""
     return {
         rank: part
         for rank, part in _read(step_folder).items()
@@ -279,7 +289,7 @@ def _attempt(folder: str, part: Mapping[str, Any], later: int = 0) -> str:
 
 
 def _forget_before(folder: str, step: int, ranks: int) -> None:
-    """Delete the parts of earlier steps, because all ranks have saved a later one."""
+    """Delete the checkpoint parts of earlier steps, because all ranks have saved a later step."""
     from windlass.worker.blobs.writer import remove_tree
 
     for step_folder in _step_folders(folder):

@@ -11,13 +11,14 @@ import sys
 import time
 from _thread import get_ident  # unlike `threading`, `_thread` is fast to import
 
-from windlass.worker.common.file_reads import exists, is_folder, list_folder
+from windlass.worker.common.file_reads import exists, is_folder, list_folder, retried
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _WAIT_FOR_SPACE = 120.0
+_MORE_FILES = 8  # more than any write needs
 
 
 def write_json(path: str, value: object, *, durable: bool = False) -> None:
@@ -154,16 +155,16 @@ def remove_if_there(path: str) -> None:
         pass
 
 
-def when_there_is_space(write: Callable[[], object], what: str) -> None:
-    """Call `write`.
+def retry_write(write: Callable[[], object], what: str) -> None:
+    """Call `write`, retrying while the disk is full and after temporary errors.
 
-    While the disk is full, wait and retry, because days of work may depend on it.
+    Days of work may depend on the write.
     """
     give_up = time.monotonic() + _WAIT_FOR_SPACE
     pause = 0.05
     while True:
         try:
-            write()
+            retried(lambda: _allow_more_files(write))
             return
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT) or time.monotonic() > give_up:
@@ -172,6 +173,24 @@ def when_there_is_space(write: Callable[[], object], what: str) -> None:
             sys.stderr.write(f"windlass: no space left for {what}; waiting for space\n")
         time.sleep(pause)  # nothing announces free disk space
         pause = min(pause * 2, 1.0)
+
+
+def _allow_more_files(write: Callable[[], object]) -> None:
+    """Call `write`. If this process has too many open files, raise its soft limit and try again."""
+    try:
+        write()
+    except OSError as error:
+        if error.errno != errno.EMFILE:
+            raise
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        more = soft + _MORE_FILES
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE,
+            (more if hard == resource.RLIM_INFINITY else min(more, hard), hard),
+        )
+        write()
 
 
 def take_lock(path: str) -> int | None:

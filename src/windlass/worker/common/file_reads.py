@@ -193,7 +193,7 @@ def may_pass(error: BaseException) -> bool:
 
 
 def _open(path: str, *, follow_links: bool = False) -> int | None:
-    """Open a regular file for reading."""
+    """Open a regular file for reading. Return None if the path is missing or irregular."""
     # Without O_NONBLOCK, opening a pipe in the file's place would block forever.
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
     try:

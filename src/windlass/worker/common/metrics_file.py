@@ -41,6 +41,7 @@ HEAD = struct.Struct("<3sBI")  # magic, number of values, crc32 of the line with
 
 _NUDGE_EVERY = 0.05  # seconds; after a nudge, the server reads again by itself after this interval
 _MOST_UNWRITTEN = 1 << 20  # bytes that are waiting for disk space
+_LAST_CHANCE = 10.0  # seconds of retries at the end of the program
 # Without O_NONBLOCK, opening a pipe in the file's place would block forever.
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK
 _ODD = {"nan": '"nan"', "inf": '"inf"', "-inf": '"-inf"'}
@@ -61,7 +62,9 @@ def append_metrics(
 
 
 def json_record(now: float, step: int, group: str, values: Mapping[str, float]) -> bytes:
-    """Encode values as a line of JSON. The names must already be encoded as JSON strings.
+    """Encode metric values as a record: a line of JSON.
+
+    The group and the names must already be encoded as JSON strings.
 
     >>> json_record(12.5, 3, '"training"', {'"loss"': 0.5, '"norm"': float("inf")})
     b'[12.500000,3,"training",{"loss":0.5,"norm":"inf"}]\\n'
@@ -91,7 +94,7 @@ class Form:
         self._pack: Callable[..., bytes] = struct.Struct(f"<8sqd{len(names)}d8s").pack
 
     def record(self, now: float, step: int, values: Iterable[SupportsFloat]) -> bytes:
-        """Encode a record. Raise an error if a value is not a number.
+        """Encode metric values as a binary record. Raise an error if a value is not a number.
 
         >>> record = Form("training", ["loss"]).record(12.5, 3, [0.5])
         >>> record[:4], len(record), record[-8:]
@@ -142,7 +145,7 @@ class Sink:
     def know(self, form: Form) -> bool:
         """Write a record form's metric names to `metrics.names`.
 
-        Return whether they are stored.
+        Return whether the names are now stored.
         """
         try:
             written = write_all(os.path.join(self._folder, NAMES), form.line)
@@ -151,7 +154,7 @@ class Sink:
         return written == len(form.line)
 
     def put(self, record: bytes) -> None:
-        """Append a record. Nudge the server, unless this process did so a moment ago."""
+        """Append a metrics record. Nudge the server, unless this process did so a moment ago."""
         records = [record]
         if self._unwritten:
             records = [*self._take_unwritten(), record]
@@ -183,13 +186,13 @@ class Sink:
         return taken
 
     def _disown(self) -> None:
-        """Drop the waiting records in a forked child, because the parent process writes them."""
+        """In a forked child, drop the records that wait for disk space: the parent writes them."""
         if self._owner != os.getpid():
             self._owner = os.getpid()
             self._unwritten = []
 
     def _keep(self, records: list[bytes], written: int, error: OSError | None) -> None:
-        """Keep the records that could not be written.
+        """Keep metrics records that could not be written, so that a later call writes them.
 
         A partly written record is rewritten as a whole.
         """
@@ -208,7 +211,10 @@ class Sink:
                 self._unwritten.append(record)
 
     def _complain(self, why: str) -> None:
-        """Print a warning, but only once. The records may still be written later."""
+        """Print a warning that reports could not be written, but only once.
+
+        The records might still be written later.
+        """
         import atexit
 
         atexit.register(self._flush)
@@ -220,7 +226,9 @@ class Sink:
     def _flush(self) -> None:
         rest = b"".join(self._take_unwritten())
         if rest:
+            from windlass.worker.common.file_reads import retried
+
             try:
-                write_all(self._path, rest)
+                retried(lambda: write_all(self._path, rest), _LAST_CHANCE)
             except OSError:
                 pass

@@ -60,7 +60,7 @@ class Nudger:
                 del self._unsent[about]
 
     def _send(self, about: str, address: str) -> bool:
-        """Send a nudge. Return False if it must be resent."""
+        """Send a nudge to the socket at `address`. Return False if it must be sent again."""
         if not address:
             return True
         try:

@@ -52,7 +52,7 @@ class ProcessTree:
                 self.first_ended = time.monotonic()
 
     def send(self, number: int) -> None:
-        """Send a signal to all remaining processes.
+        """Send a signal to all remaining processes of the tree.
 
         Continue stopped processes, so that they receive the signal.
         """
@@ -100,7 +100,10 @@ class Termination:
         self._killed_at: float | None = None
 
     def urge(self, now: float, by: float) -> float:
-        """Send the signals that are due. Return when to call this again."""
+        """Send the signals that are due to the process tree. Return when to call this again.
+
+        `by` is the end of the grace period. Both times have the same clock.
+        """
         lives = self._family.first_status is None
         if not self._is_terminating:
             self._is_terminating = True

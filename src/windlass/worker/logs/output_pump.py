@@ -32,7 +32,7 @@ class Stream:
         self._line = b""  # the beginning of an unfinished line
 
     def read(self, now: float) -> bool:
-        """Read available output. Return whether the pipe is still open."""
+        """Read the pipe's available output and log it. Return whether the pipe is still open."""
         try:
             data = os.read(self.fd, _READ_SIZE)
         except BlockingIOError:
@@ -47,13 +47,13 @@ class Stream:
         return False
 
     def finish(self) -> None:
-        """Write all remaining text, because the pipe has reached its end."""
+        """Log all remaining text, because the pipe has reached its end."""
         self._give_up_waiting()
         self._write_unfinished(self._line)
         self._line, self.due = b"", None
 
     def end_piece(self) -> None:
-        """Write the start of an unfinished line now, before another stream's later output.
+        """Log the start of an unfinished line now, before later output of another stream.
 
         Text that may be the start of a secret keeps waiting.
         """
@@ -63,7 +63,7 @@ class Stream:
             self._line = self._line[len(text) :]
 
     def flush(self, now: float) -> None:
-        """Write unfinished lines that have waited long enough."""
+        """Log the stream's unfinished line if it has waited long enough."""
         if self.due is None or now < self.due:
             return
         if self._line:
@@ -111,7 +111,7 @@ class Stream:
         self._log.add(encode_lines(time.time(), self._name, lines))
 
     def _write_piece(self, text: bytes) -> bytes:
-        """Write as much text as fits into one record and return the rest."""
+        """Log as much of the text as fits into one record, and return the rest."""
         piece = text[:TEXT_LIMIT]
         piece = piece[: _whole_characters(piece) or TEXT_LIMIT]
         self._write_unfinished(piece)

@@ -70,7 +70,10 @@ def read_parts(data: bytes, base_offset: int = 0) -> list[Part]:
 
 
 def _parse(line: bytes) -> tuple[float, str, bytes, bool] | None:
-    """Decode one record. Return None for invalid data, which a machine's crash may leave behind."""
+    """Decode one log record as its time, stream and text, and whether the text ends its line.
+
+    Return None for invalid data, which a machine's crash can leave behind.
+    """
     tag = line[TIME_WIDTH + 1 : TIME_WIDTH + 2]
     stream = _STREAMS.get(tag)
     if stream is None or not has_header(line):
@@ -127,7 +130,7 @@ class SegmentWriter:
         return self._why
 
     def add(self, records: bytes) -> None:
-        """Add complete records to the batch."""
+        """Add complete log records to the batch that `flush` writes."""
         self._batch.append(records)
 
     def flush(self, time: float) -> bool:
@@ -155,7 +158,7 @@ class SegmentWriter:
         return rest < len(waiting)
 
     def _keep(self, records: bytes) -> None:
-        """Keep as many complete records as fit into the buffer, and count the rest as lost."""
+        """Keep as many unwritten log records as fit into the buffer, and count the rest as lost."""
         end = BUFFER - len(self._waiting)
         # after a loss, drop everything that follows, so that there is only one gap
         if len(records) > end or self._lost:
@@ -168,7 +171,7 @@ class SegmentWriter:
         os.close(self._fd)
 
     def _write(self, data: bytes) -> int:
-        """Append records. Return the number of bytes that could not be written.
+        """Append log records to the file. Return the number of bytes that could not be written.
 
         This method never raises disk errors.
         """

@@ -165,7 +165,7 @@ def first_since(path: str, when: float) -> int:
 
 
 def _next_record(fd: int, start: int, end: int) -> tuple[int, float] | None:
-    """Return the offset and time of the first record that starts within a block."""
+    """Return the offset and time of the first log record that starts between two positions."""
     at = max(start - 1, 0)
     # otherwise, text before the first newline belongs to an earlier record
     is_begin = start == 0

@@ -7,11 +7,11 @@ import pickle
 import reprlib
 import sys
 
-from windlass.worker.common.atomic_files import remove_if_there, when_there_is_space, write_json
+from windlass.worker.common.atomic_files import remove_if_there, retry_write, write_json
 from windlass.worker.common.file_reads import read_json, retried
 from windlass.worker.common.mask_secrets import mask_text
 from windlass.worker.common.own_attempt import moved_dir
-from windlass.worker.program.call_file import open_call
+from windlass.worker.program.call_file import open_blob_file, open_call
 from windlass.worker.program.failure import Failure
 from windlass.worker.program.pickle_values import (
     SerializationFault,
@@ -71,6 +71,9 @@ def run_call(attempt_dir: str) -> None:
     except SerializationFault as fault:
         failure.record_unpicklable(str(fault))
         sys.exit(1)
+    except OSError as error:
+        failure.record_unstored(error)
+        sys.exit(1)
 
 
 def load_payload(
@@ -119,11 +122,14 @@ def load_source_lines(file: BufferedIOBase) -> None:
 def _changed(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], path: str
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return a repeated call's arguments, with changed values from the file `path`."""
+    """Return the arguments of a call that is repeated with changes.
+
+    The file `path` contains the changed values, by parameter name.
+    """
     import inspect
 
     changes: dict[str, Any] = {}
-    with open(path, "rb") as file:  # may contain several sets of changes
+    with open_blob_file(path) as file:  # may contain several sets of changes
         while file.peek(1):
             changes.update(pickle.load(file))  # noqa: S301  # the author wrote the file
     bound = inspect.signature(function).bind_partial(*args, **kwargs)
@@ -159,7 +165,7 @@ def store_result(attempt_dir: str, value: object, secrets: Sequence[str] = ()) -
         os.replace(temporary, target)
 
     try:
-        when_there_is_space(attempt, "the result")
+        retry_write(attempt, "the result")
     except SerializationFault:
         remove_if_there(temporary)
         remove_if_there(os.path.join(attempt_dir, "result.json"))
@@ -194,7 +200,7 @@ def _set_import_paths(launch: Mapping[str, Any]) -> None:
 
 
 def _set_own_file(function: Callable[..., Any], launch: Mapping[str, Any]) -> None:
-    """Set `__file__` for a function pickled by value to its file's restored copy."""
+    """Set the `__file__` that a function pickled by value sees to its file's restored copy."""
     names = getattr(function, "__globals__", {})
     file, root = names.get("__file__"), launch["root"].rstrip("/") + "/"
     if launch["root"] and isinstance(file, str) and file.startswith(root):

@@ -12,9 +12,10 @@ from __future__ import annotations
 import binascii
 import io
 import json
-import os
+from functools import partial
 
 from windlass.worker.blobs.digest import path_in_store
+from windlass.worker.common.file_reads import retried
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,8 +56,8 @@ def large_values(path: str) -> dict[str, int]:
 
 
 def open_call(path: str, blobs: str) -> io.BufferedIOBase:
-    """Open a call's pickle, with large values from the store `blobs`."""
-    file = open(path, "rb")  # noqa: SIM115  # the caller closes it
+    """Open a call's pickle for reading. Large values come from the blob store `blobs`."""
+    file = open_blob_file(path)
     if file.peek(len(_BEGIN))[: len(_BEGIN)] != _BEGIN:
         return file
     with file:
@@ -69,8 +70,16 @@ def open_call(path: str, blobs: str) -> io.BufferedIOBase:
     return io.BufferedReader(_Parts(parts), _BUFFER)
 
 
+def open_blob_file(path: str) -> io.BufferedReader:
+    """Open a file for reading. Reads are retried after temporary errors."""
+    return io.BufferedReader(_Parts([path]), _BUFFER)
+
+
 class _Parts(io.RawIOBase):
-    """The concatenation of bytes and files. Unpickling reads each large value into its place."""
+    """A stream that consists of several pieces one after the other: bytes, and contents of files.
+
+    Unpickling reads each large value directly from its file.
+    """
 
     def __init__(self, parts: Sequence[bytes | str]) -> None:
         self._rest = list(reversed(parts))
@@ -82,7 +91,7 @@ class _Parts(io.RawIOBase):
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
         while True:
             if self._current is not None:
-                count = self._current.readinto(buffer)
+                count = retried(partial(self._current.readinto, buffer))
                 if count or not len(buffer):
                     return count or 0
                 self._current.close()
@@ -90,5 +99,7 @@ class _Parts(io.RawIOBase):
             if not self._rest:
                 return 0
             part = self._rest.pop()
-            is_file = isinstance(part, str)
-            self._current = io.FileIO(os.fspath(part)) if is_file else io.BytesIO(part)  # type: ignore[arg-type]
+            if isinstance(part, str):
+                self._current = retried(partial(io.FileIO, part))
+            else:
+                self._current = io.BytesIO(part)

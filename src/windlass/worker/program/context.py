@@ -141,7 +141,7 @@ def latest_checkpoint() -> str | None:
 
 
 def _continue_steps(saver: checkpoint_records.Saver, copy: str) -> None:
-    """Let reports without a step continue after a checkpoint's step."""
+    """Let reports that state no step continue after the step of a restored checkpoint."""
     number = os.path.basename(os.path.dirname(copy)).partition("-")[0]
     record = checkpoint_records.read_record(saver.folder, int(number)) if number.isdecimal() else {}
     step = (record or {}).get("reported_step", (record or {}).get("step"))
@@ -180,7 +180,7 @@ _stop_signs: dict[str, tuple[str, str]] = {}  # the files that request a stop, b
 
 
 def _step(step: SupportsIndex) -> int:
-    """Convert a whole number to an int, because JSON cannot encode NumPy integers."""
+    """Convert a checkpoint's step to an int, because JSON cannot encode NumPy integers."""
     try:
         number = index(step)
     except TypeError:
@@ -259,9 +259,10 @@ def _item(value: Any) -> Any:
 
 
 def _part(shard: bool | tuple[int, int]) -> tuple[int, int] | None:
-    """Return a part's number and the number of parts, or None if one replica saves everything.
+    """Return the number of this process's checkpoint part, and the number of parts.
 
-    A launcher such as `torchrun` may set both numbers.
+    Return None if one replica saves the whole checkpoint. A launcher such as `torchrun` can set
+    both numbers.
     """
     if shard is False:
         return None

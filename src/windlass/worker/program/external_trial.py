@@ -12,8 +12,8 @@ import os
 import time
 
 from windlass.worker.common.atomic_files import (
+    retry_write,
     take_lock,
-    when_there_is_space,
     write_json,
     write_json_once,
 )
@@ -51,7 +51,7 @@ class Presence:
 
     @property
     def is_here(self) -> bool:
-        """Return whether the current process is the registered one, rather than a fork of it."""
+        """Return whether the current process registered itself and is not merely a fork."""
         return self.owner == os.getpid() and self._lock is not None
 
     def begin(self) -> None:
@@ -90,7 +90,7 @@ class Presence:
                 "ended": ended,
                 **self._outcome(error),
             }
-            when_there_is_space(lambda: write_json_once(path, record), "the end of the trial")
+            retry_write(lambda: write_json_once(path, record), "the end of the trial")
         except FileNotFoundError:
             if os.path.isdir(self._dir):
                 raise  # otherwise the trial was stopped and deleted, which is not an error
@@ -136,7 +136,10 @@ class Presence:
         self.let_go()
 
     def let_go(self) -> None:
-        """Release the lock in a fork of the registered process. The parent process keeps it."""
+        """Close this process's descriptor of the attempt's lock.
+
+        In a fork, this does not release the lock, because the registered process still holds it.
+        """
         if self._lock is not None:
             if _is_at(self._lock, os.path.join(self._dir, "lock")):
                 os.close(self._lock)

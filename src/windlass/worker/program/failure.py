@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-from windlass.worker.common.atomic_files import when_there_is_space, write_bytes, write_json
+from windlass.worker.common.atomic_files import retry_write, write_bytes, write_json
 from windlass.worker.common.mask_secrets import mask_text
 
 TYPE_CHECKING = False
@@ -41,7 +41,7 @@ class Failure:
             pass  # user code may have closed stderr
 
     def note(self, error: BaseException) -> None:
-        """Keep an exception's traceback for `record` without printing it."""
+        """Keep an exception's traceback for `record`, but do not print the traceback."""
         self._text = self._format(error)
 
     def record(self, error: BaseException, dumps: Callable[[BaseException], bytes]) -> None:
@@ -49,7 +49,7 @@ class Failure:
         try:
             data = dumps(error)
             path = os.path.join(self.attempt_dir, "error.pkl")
-            when_there_is_space(lambda: write_bytes(path, data), "the exception")
+            retry_write(lambda: write_bytes(path, data), "the exception")
             pickled = True
         except Exception:  # noqa: BLE001  # pickling runs user code; store only the text
             pickled = False
@@ -57,9 +57,19 @@ class Failure:
 
     def record_unpicklable(self, message: str) -> None:
         """Write the error files for a result that cannot be pickled."""
-        name = "windlass.SerializationError"
+        self._record_text("windlass.SerializationError", message)
+
+    def record_unstored(self, error: OSError) -> None:
+        """Write the error files for a result that cannot be stored."""
+        message = f"The function returned, but its return value cannot be stored: {error}"
+        self._record_text(type_name(type(error)), message)
+
+    def _record_text(self, name: str, message: str) -> None:
         self._text = f"{name}: {message}\n"
-        sys.stderr.write(mask_text(self._text, self._secrets))
+        try:
+            sys.stderr.write(mask_text(self._text, self._secrets))
+        except (OSError, ValueError, AttributeError):
+            pass  # user code may have closed stderr
         self._write(name, message, pickled=False)
 
     def _write(self, name: str, message: str, *, pickled: bool) -> None:
@@ -71,12 +81,12 @@ class Failure:
             "pickled": pickled,
         }
         try:
-            when_there_is_space(lambda: write_json(path, report), "the exception")
+            retry_write(lambda: write_json(path, report), "the exception")
         except OSError as error:
             sys.stderr.write(f"windlass: the exception could not be recorded: {error}\n")
 
     def _format(self, error: BaseException) -> str:
-        """Return an exception's traceback without Windlass frames."""
+        """Return an exception's traceback without Windlass frames and with the author's paths."""
         import traceback
 
         _leave_out_own_frames(error)

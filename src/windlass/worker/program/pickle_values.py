@@ -18,14 +18,36 @@ class SerializationFault(Exception):
     """Raised if a result cannot be pickled. The message names the offending part."""
 
 
+class _Output:
+    """A pickler's file that remembers its last error.
+
+    An `OSError` of the file can then be told from an `OSError` of user code that the pickler calls.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.error: OSError | None = None
+
+    def write(self, data: bytes) -> int:
+        try:
+            return self._file.write(data)
+        except OSError as error:
+            self.error = error
+            raise
+
+
 def dump_value(value: object, file: BinaryIO) -> None:
-    """Pickle a value into a file, importing cloudpickle only if plain pickle fails."""
+    """Pickle a value into a file, importing cloudpickle only if plain pickle fails.
+
+    Raise `OSError` only if the file cannot be written.
+    """
+    output = _Output(file)
     try:
-        pickle.Pickler(file, pickle.HIGHEST_PROTOCOL).dump(value)
+        pickle.Pickler(output, pickle.HIGHEST_PROTOCOL).dump(value)
         return
-    except OSError:
-        raise
-    except Exception:  # noqa: BLE001  # cloudpickle is tried next
+    except Exception as error:  # cloudpickle is tried next
+        if error is output.error:
+            raise
         file.seek(0)
         file.truncate()
     cloudpickle = load_cloudpickle()
@@ -42,10 +64,10 @@ def dump_value(value: object, file: BinaryIO) -> None:
             return super().reducer_override(obj)
 
     try:
-        ValuePickler(file, protocol=pickle.HIGHEST_PROTOCOL).dump(value)
-    except OSError:
-        raise
+        ValuePickler(output, protocol=pickle.HIGHEST_PROTOCOL).dump(value)
     except Exception as error:  # user code may raise any error
+        if error is output.error:
+            raise
         raise SerializationFault(_name_the_part(value, cloudpickle.dumps, error)) from error
 
 

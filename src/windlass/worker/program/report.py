@@ -118,7 +118,7 @@ class _Sink(Sink):
         self.first_step = 0  # for reports without a step
 
     def next_step(self, names: frozenset[str]) -> int:
-        """Return the step for a report without one."""
+        """Return the step of a report that states no step and has metrics of these names."""
         step = self.first_step
         for form in tuple(self.forms.values()):
             step = max(step, form.last if names.isdisjoint(form.names) else form.last + 1)
@@ -127,7 +127,7 @@ class _Sink(Sink):
         return step
 
     def reported_step(self) -> int | None:
-        """Return the highest reported step, or None."""
+        """Return the highest step in any report to this file, or None if there are no reports."""
         lasts = [form.last for form in tuple(self.forms.values())]
         last = max([-1, *lasts, *tuple(self.last_steps.values())])
         return None if last < 0 else last
@@ -149,7 +149,7 @@ def reported_step() -> int | None:
 
 
 def continue_after(step: int) -> None:
-    """Let reports without a step continue after this step."""
+    """Let this process's reports that state no step continue after `step`."""
     marker = _environment.get(_marker)
     sink = (_sinks.get(marker) or _new_sink(marker)) if marker is not None else None
     if sink is not None:

@@ -75,7 +75,7 @@ def describe_kind(value: Any) -> str:
 
 
 def _parts(value: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """Yield the values inside a value, with their paths."""
+    """Yield the values that a value contains, each with its path, such as `result['model']`."""
     if isinstance(value, dict):
         for key, part in list(value.items())[:_ITEMS]:
             yield f"{name}[{_short(key)}]", part

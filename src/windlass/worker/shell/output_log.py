@@ -59,10 +59,10 @@ class Writer:
 
 
 def read(attempt_dir: str, position: int, most: int) -> tuple[int, bytes]:
-    """Return up to `most` bytes from `position` on, and the position of the first one.
+    """Return up to `most` bytes of a shell's output, and the position of the first byte.
 
-    If the bytes at `position` have already been deleted, the result starts at a later position. If
-    there is no output at `position` yet, the result is empty.
+    The result normally starts at `position`. If the output there has already been deleted, the
+    result starts at a later position. If there is no output at `position` yet, the result is empty.
 
     >>> import tempfile
     >>> home = tempfile.mkdtemp()
@@ -89,7 +89,7 @@ def read(attempt_dir: str, position: int, most: int) -> tuple[int, bytes]:
 
 
 def end(attempt_dir: str) -> int:
-    """Return the position after the last byte of output."""
+    """Return the position after the last byte of a shell's output."""
     folder = os.path.join(attempt_dir, FOLDER)
     pieces = _pieces(folder)
     if not pieces:

@@ -74,7 +74,7 @@ class Terminal:
         return fd in self._armed
 
     def attend(self, fd: int, events: int) -> None:
-        """Handle a descriptor's events."""
+        """Handle a descriptor's events: pass typed bytes to the shell, and store its output."""
         if self._keyboard is not None and fd == self._keyboard.fd:
             self._take_typed()
         if fd == self._shown and events & ~select.POLLOUT:
@@ -170,7 +170,7 @@ class Terminal:
             pass  # the program has ended
 
     def _arm(self) -> None:
-        """Register the descriptors and events that the event loop waits for."""
+        """Register the terminal's descriptors, and the events to wait for, with the event loop."""
         wanted: dict[int, int] = {}
         if self._shown is not None:
             wanted[self._shown] = select.POLLIN
@@ -191,5 +191,8 @@ class Terminal:
 
 
 def take_controls(inner: int) -> None:
-    """In the child process, make this the controlling terminal, so that Ctrl-C works."""
+    """In the shell's process, make the terminal `inner` the controlling terminal.
+
+    Ctrl-C then interrupts the shell's programs.
+    """
     fcntl.ioctl(inner, termios.TIOCSCTTY, 0)

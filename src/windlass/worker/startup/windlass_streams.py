@@ -61,15 +61,16 @@ class OrderedFile(io.FileIO):
 
     def __init__(self, fd: int) -> None:
         super().__init__(fd, "wb", closefd=False)
+        self.fd = fd  # unlike `fileno`, known even after the program has closed this stream
         self._plain_write = super().write
 
     def await_change(self) -> None:
-        """Let the next write wait for the other pipe."""
+        """Make the next write to this pipe wait until the supervisor has read the other pipe."""
         self.write = self._change  # type: ignore[method-assign]  # see above
 
     def _change(self, data: Any) -> int:
-        if _has_unread(self.other.fileno()):
-            _budget.wait(self.other.fileno())
+        if _has_unread(self.other.fd):
+            _budget.wait(self.other.fd)
         self.write = self._plain_write  # type: ignore[method-assign]  # see above
         self.other.await_change()
         return self._plain_write(data)
@@ -84,7 +85,7 @@ class _Budget:
         self._next = 0.0
 
     def wait(self, fd: int) -> None:
-        """Wait until a pipe is empty. The system cannot notify us of this."""
+        """Wait, by polling, until a pipe is empty. The system has no notification for this."""
         began = now = time.monotonic()
         if now < self._next or self._waited > _CREDIT + _SHARE * (now - self._began):
             return

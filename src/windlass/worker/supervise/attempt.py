@@ -170,7 +170,7 @@ class Supervision:
     # Before the process
 
     def _prepare_patiently(self) -> tuple[list[str], dict[str, str], str]:
-        """Prepare the start, retrying after temporary errors.
+        """Prepare the start of the user's process, retrying after temporary errors.
 
         This is safe, because nothing has run yet.
         """
@@ -188,7 +188,10 @@ class Supervision:
             pause = min(pause * 2, 1.0)
 
     def _prepare(self) -> tuple[list[str], dict[str, str], str]:
-        """Return the process's command line, environment and working directory."""
+        """Prepare the start.
+
+        Return the process's command line, environment and working directory.
+        """
         launch = self._launch
         python = launch["python"]
         self._hold_port()
@@ -267,7 +270,7 @@ class Supervision:
         restore(self._tree, work, self._launch["blobs"], self._is_stopping)
 
     def _check_inputs(self) -> None:
-        """Verify the blobs that other programs read from the store."""
+        """Verify the blobs that the user's process and uv read from the store, such as the call."""
         executable, environment = self._launch["executable"], self._launch.get("environment") or {}
         needed = (executable.get("payload"), executable.get("changes"), environment.get("lock"))
         for path in filter(None, needed):
@@ -382,7 +385,7 @@ class Supervision:
     def _attend(
         self, child: Child, family: ProcessTree | None = None, departure: Termination | None = None
     ) -> int:
-        """Copy a process's output to the log until it and all its descendants have ended.
+        """Log a process's output until the process and all its descendants have ended.
 
         Return the process's wait status.
         """
@@ -427,9 +430,9 @@ class Supervision:
         self._nudger.nudge(STATE, delay=_SHORT if stage == "running" else 0.0)
 
     def _write_first_state(self) -> None:
-        """Write the first state before any other work.
+        """Write the attempt's first state file, before any other work.
 
-        An attempt with a state is never started again.
+        An attempt that has a state file is never started again.
         """
         self._insist(lambda: write_json(self._path("state.json"), self._state))
 
@@ -441,7 +444,7 @@ class Supervision:
             _complain(f"state.json: {error}")
 
     def _write_exit(self, ending: dict[str, Any]) -> None:
-        """Write the exit record. If the disk is full, wait for space."""
+        """Write the attempt's exit record. If the disk is full, wait for space."""
         record = {
             "exit_code": None,
             "signal": "",
@@ -479,7 +482,7 @@ class Supervision:
         return float(self._state["started"] + time.clock_gettime(_STEADY) - self._began - since)
 
     def _insist(self, write: Callable[[], None]) -> None:
-        """Write a file. While the disk is full, wait and retry."""
+        """Call `write` to write a file. While the disk is full, wait and retry."""
         pause = 0.05
         while True:
             try:

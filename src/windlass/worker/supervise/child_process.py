@@ -104,7 +104,10 @@ def build_environ(
 
 
 def _latest_checkpoint(launch: Mapping[str, Any]) -> dict[str, str]:
-    """Return the variable with the restored checkpoint's path, or {} without a checkpoint."""
+    """Restore the newest checkpoint, and return the variable that contains its path.
+
+    Return {} if there is no checkpoint.
+    """
     folder = launch["checkpoints"]
     begin = launch.get("begin")
     if begin:
@@ -277,7 +280,7 @@ class Fork:
 def _become_requested_process(
     parent: int, stdout_end: int, stderr_end: int, orders: int, fault_end: int
 ) -> None:
-    """In the forked child, wait for an order and execute it. Never return."""
+    """In the forked child, wait for a request to run a program, and run it. Never return."""
     try:
         os.setsid()
         linux.die_with_parent(signal.SIGKILL)
@@ -312,7 +315,7 @@ def _become_requested_process(
 
 
 def _sit_down(order: Mapping[str, Any]) -> None:
-    """In the forked child, use the terminal or the pipes for input and output."""
+    """In the forked child, use the requested terminal or pipes for input and output."""
     stdin, stdout = order["inner"]
     if order["has_terminal"]:
         from windlass.worker.shell.terminal import take_controls
@@ -345,7 +348,7 @@ def _start_error(program: str, cwd: str, number: int) -> StartError:
 
 
 def _program(name: str, environ: Mapping[str, str], cwd: str) -> str:
-    """Return the path of a program as a shell in the directory `cwd` would find it."""
+    """Find a program as a shell in the directory `cwd` would, and return its path."""
     if "/" in name:
         path = os.path.join(cwd, name)
         if os.path.exists(path):

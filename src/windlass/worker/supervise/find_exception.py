@@ -58,7 +58,7 @@ def parse_traceback(text: str, work: str = "") -> str:
 
 
 def _stderr_tail(attempt_dir: str) -> str:
-    """Return the end of the program's stderr output."""
+    """Return the end of the text that an attempt's program wrote to stderr."""
     with open(os.path.join(attempt_dir, "log"), "rb") as log:
         size = log.seek(0, os.SEEK_END)
         log.seek(max(0, size - _TAIL))

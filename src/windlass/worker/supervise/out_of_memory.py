@@ -37,7 +37,10 @@ def why_killed() -> str:
 
 
 def _of_group(new: str, old: str) -> list[str]:
-    """Return a control group file's paths for our group, in cgroup v2 and cgroup v1."""
+    """Return the paths of a memory file of this process's control group.
+
+    The file is called `new` in cgroup v2 and `old` in cgroup v1.
+    """
     paths = []
     for line in _read("/proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)

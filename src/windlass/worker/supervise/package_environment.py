@@ -58,7 +58,10 @@ class Environment:
 
     @property
     def is_complete(self) -> bool:
-        """Return whether the environment is complete. A marker file, written last, shows this."""
+        """Return whether the environment is complete.
+
+        A marker file, which is written last, shows this.
+        """
         return os.path.exists(os.path.join(self.target, _MARKER))
 
     def package_count(self) -> int:

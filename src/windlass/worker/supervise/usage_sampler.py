@@ -46,9 +46,10 @@ class Sampler:
         self._cpu_before = cpu_before
 
     def sample(self) -> dict[str, float]:
-        """Return the current resource use. For totals, return the use per second.
+        """Return the current use of each resource.
 
-        This is the average since the last call.
+        For a resource that only accumulates, such as CPU time, the value is the average use per
+        second since the last call.
         """
         now = _usage()
         last, self._last = self._last, now

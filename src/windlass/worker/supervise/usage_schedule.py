@@ -50,7 +50,7 @@ class UsageSchedule:
             self._cpu_before = cpu_of_the_dead()
 
     def take(self) -> float | None:
-        """Take a sample. Return the seconds until the next one, or None to stop."""
+        """Take a usage sample. Return the seconds until the next sample is due, or None to stop."""
         try:
             self._sample()
         except Exception:  # noqa: BLE001 -- a failed sample must not stop the replica

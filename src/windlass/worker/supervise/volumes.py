@@ -42,7 +42,7 @@ def _link(cwd: str, path: str, source: str) -> None:
 
 
 def _clear(folder: int, name: str) -> None:
-    """Remove an earlier attempt's link, or an empty folder, from the target path."""
+    """Remove an earlier attempt's link, or an empty folder, from a volume's target path."""
     try:
         os.readlink(name, dir_fd=folder)
         os.unlink(name, dir_fd=folder)

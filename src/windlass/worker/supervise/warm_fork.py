@@ -80,7 +80,10 @@ class _Spare:
         os.close(end)
 
     def take(self, attempt_dir: str) -> int | None:
-        """Give an attempt to the spare supervisor. Return its pid, or None if it has exited."""
+        """Pass an attempt to the spare supervisor.
+
+        Return the supervisor's pid, or None if it has exited.
+        """
         try:
             with open(self._pipe, "wb") as pipe:
                 pipe.write(os.fsencode(attempt_dir))
@@ -113,6 +116,8 @@ def call_here(attempt_dir: str, environ: Mapping[str, str]) -> None:
         code = 0
     except SystemExit as leaving:
         code = _exit_code(leaving)
+    except BaseException:  # noqa: BLE001  # printed to the trial's log
+        sys.excepthook(*sys.exc_info())
     finally:
         os._exit(_finish(code, preloaded))
 
@@ -203,7 +208,7 @@ def _write_over(name: str, text: str) -> None:
 
 
 def _close_all_but_standard() -> None:
-    """Close all descriptors inherited from the supervisor, including its lock."""
+    """Close all descriptors inherited from the supervisor, including the attempt's lock."""
     try:
         fds = [int(name) for name in os.listdir("/dev/fd")]
     except OSError:
@@ -245,10 +250,10 @@ def _finish(code: int, preloaded: Collection[str]) -> int:
 
 
 def _let_go(preloaded: Collection[str]) -> None:
-    """Flush open files and run finalizers.
+    """Flush all open files and run finalizers, as far as user code created them.
 
-    Fully shutting down the interpreter would take much longer. Objects loaded by the launcher have
-    nothing to write, and `gc.freeze` keeps them out of this list.
+    Fully shutting down the interpreter would take much longer. Objects that the launcher created
+    have nothing to write, and `gc.freeze` has hidden them from this search.
     """
     # in reverse, because a file's wrapper is newer than the file
     for candidate in reversed(gc.get_objects()):

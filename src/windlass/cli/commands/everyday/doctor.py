@@ -237,7 +237,7 @@ def _server(seen: ServerProbe) -> Finding:
 
 
 def _start(home: Home, seen: ServerProbe) -> Iterator[Finding]:
-    """Report a lock in the home that keeps clients from starting a server."""
+    """Report a lock that keeps clients from starting this home's server."""
     from windlass.worker.common.atomic_files import is_locked
     from windlass.worker.common.lock_holder import describe_process, find_holder
 

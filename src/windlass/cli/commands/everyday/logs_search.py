@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def search_many(
     client: Client, log_query: LogQuery, experiment: str | None, where: str | None, *, counts: bool
 ) -> int:
-    """Print the matching log lines, each prefixed with its trial."""
+    """Print the log lines of many trials that match a search, each prefixed with its trial."""
     from windlass.cli.output.text import print_message, warnings_as_messages
     from windlass.client.resources.trial.logs.pages import hits
 
@@ -43,7 +43,7 @@ def search_many(
 
 
 def print_count(client: Client, query: dict[str, Any]) -> int:
-    """Print the number of matching log lines."""
+    """Print the number of log lines that match a search."""
     from windlass.cli.output.text import warnings_as_messages
     from windlass.client.resources.trial.logs.pages import count
 

@@ -285,7 +285,7 @@ def _with_labels(
     rows: Sequence[Row],
     records: Sequence[ExperimentRecord],
 ) -> tuple[list[Column], Sequence[Row]]:
-    """Add a column for labels if any row has some."""
+    """Add a column for labels to a table of experiments if any experiment has labels."""
     from windlass.cli.output.table import Column
     from windlass.cli.output.text import clean
 

@@ -205,7 +205,10 @@ def _print_points(metrics: Metrics, names: Sequence[str], trials: int, *, as_jso
 
 
 def _json_lines(curve: Curve) -> str:
-    """Format points as one JSON object per line. NaN and infinite values become strings."""
+    """Format a curve's points as one JSON object per line.
+
+    NaN and infinite values become strings.
+    """
     import msgspec
 
     fields = msgspec.structs.asdict(curve.head)

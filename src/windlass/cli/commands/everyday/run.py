@@ -14,6 +14,7 @@ from windlass.cli.options.help_sections import (
 )
 from windlass.cli.options.parameters import (
     NUMBER,
+    WholeNumber,
     complete_accelerators,
     complete_choices,
     complete_experiments,
@@ -33,14 +34,18 @@ _EXAMPLES = examples(
     "windlass run train.py --lr 0.1",
     "windlass run --cpus 4 --timeout 2h train.py --lr 0.1",
     "windlass run --replicas 4 --framework torch train.py",
+    "windlass run --sweep lr=0.1,0.01 --sweep layers=2,4 train.py",
     "windlass run --detach -- python -m pkg.train",
     "windlass run -f job.toml",
 )
+
+_SWEEP_OPTIONS = ("sweep", "search", "metric", "trials", "concurrent", "seed")
 
 _program = section_options("Program")
 _resources = section_options("Resources of each replica")
 _replicas = section_options("Replicas and restarts")
 _limits = section_options("Order, limits and cleanup")
+_sweeps = section_options("Sweeps")
 _recording = section_options("Submitting and recording")
 
 
@@ -175,6 +180,23 @@ def _as_python_command(words: list[str], option: str) -> str:
     rare=True,
     help="How long remaining replicas may run after the end: 10m.",
 )
+@_sweeps(
+    "--sweep", multiple=True, metavar="K=VALUES",
+    help="One trial for each value: lr=0.1,0.01.",
+)  # fmt: skip
+@_sweeps(
+    "--search", metavar="METHOD", shell_complete=complete_choices("grid", "random", "tpe", "asha"),
+    rare=True, help="Choose values of lr=1e-4..1e-1 by a search: random, tpe, asha (grid).",
+)  # fmt: skip
+@_sweeps(
+    "--metric", metavar="TEXT", rare=True, help="Optimize or sort by a metric: 'min val_loss'."
+)
+@_sweeps("--trials", type=int, metavar="N", rare=True, help="Number of trials of a search (50).")
+@_sweeps(
+    "--concurrent", type=WholeNumber(1), metavar="N", rare=True,
+    help="Trials of a search that run at the same time (8).",
+)  # fmt: skip
+@_sweeps("--seed", type=int, metavar="N", rare=True, help="Seed of a search.")
 @_recording("--name", metavar="TEXT", help="Name of the trial (the name of the script).")
 @_recording(
     "-e", "--experiment", metavar="TEXT", shell_complete=complete_experiments,
@@ -214,6 +236,12 @@ def command(
     """
     if not words and file is None:
         raise click.UsageError("Name a script, a command after --, or a job file with --file.", ctx)
+    unused = [f"--{name}" for name in _SWEEP_OPTIONS if options[name] is not None]
+    if not options["sweep"] and len(unused) > 1:
+        raise click.UsageError(
+            f"{unused[1]} applies to sweeps. Add --sweep NAME=VALUES, such as --sweep lr=0.1,0.01.",
+            ctx,
+        )
     if as_json and not (detach or dry_run or options["suspend"]):
         raise click.UsageError(
             "--json needs --detach or --dry-run. Otherwise the command prints the output "
@@ -225,6 +253,7 @@ def command(
     from windlass.cli.options.misplaced import note_misplaced
     from windlass.cli.options.python_to_options import as_options, errors_as_options
 
+    sweep = {name: options.pop(name) for name in _SWEEP_OPTIONS}
     if file is not None:
         # Errors about a job file name options as in Python, not as on the command line.
         job = read_file(ctx, file, words, dry_run=dry_run)
@@ -232,8 +261,17 @@ def command(
             return _print_dry_run(job, as_json=as_json)
         return _run(job, str, detach=detach, as_json=as_json)
     with errors_as_options():
-        job = compose_job(words, options, dry_run=dry_run)
         note = note_misplaced(ctx.command, words)
+        if sweep["sweep"]:
+            from windlass.cli.commands.everyday.run_sweep import SweepOptions, run_sweep
+
+            if note:
+                click.echo(note, err=True)
+            return run_sweep(
+                words, options, SweepOptions(**sweep),
+                detach=detach, dry_run=dry_run, as_json=as_json,
+            )  # fmt: skip
+        job = compose_job(words, options, dry_run=dry_run)
         if dry_run:
             return _print_dry_run(job, note, as_json=as_json)
         return _run(job, as_options, note, detach=detach, as_json=as_json)

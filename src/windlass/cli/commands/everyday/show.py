@@ -311,7 +311,10 @@ def _restarts(record: TrialRecord) -> str:
 
 
 def _cleaning(spec: JobSpec) -> str:
-    """Describe which replicas are stopped when the trial ends, unless it is the default."""
+    """Describe which replicas are stopped after the job has ended, and when.
+
+    Return "" if the job uses the default policy and has no time to live.
+    """
     from windlass.model.job import CleanPolicy
     from windlass.model.text.quantities import format_duration
 

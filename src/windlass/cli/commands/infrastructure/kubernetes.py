@@ -39,7 +39,7 @@ def command() -> None:
 
 
 def _where(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that select a cluster and namespace."""
+    """Add the options that select a cluster and a namespace to a command."""
     options = (
         click.option("--context", metavar="NAME", help="Context of the kubeconfig file."),
         click.option("-n", "--namespace", metavar="NAME", help="Namespace (that of the context)."),

@@ -1,4 +1,4 @@
-"""Implements `windlass queue`, which lists waiting trials in order, and why they wait."""
+"""Implements `windlass queue`, which lists waiting trials in order and says why each one waits."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def _scale(trial: Trial[Any], targets: dict[str, int]) -> str:
 
 
 def _named(trial: Trial[Any], targets: dict[str, int], roles: Sequence[str]) -> dict[str, int]:
-    """Replace the role "" with the trial's only role."""
+    """In the requested sizes, replace the role "" with the trial's only role."""
     from windlass.cli.options.for_each_trial import trial_label
     from windlass.model.errors import InvalidArgument
 

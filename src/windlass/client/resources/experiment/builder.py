@@ -317,7 +317,7 @@ def generator_traceback(error: BaseException) -> TracebackType | None:
 
 
 def _text(text: str) -> str:
-    """Return text as valid Unicode of limited length, fit for a request."""
+    """Return text as valid Unicode of limited length, so that a request can contain it."""
     return shorten(text.encode("utf-8", "backslashreplace").decode())
 
 

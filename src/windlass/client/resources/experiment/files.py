@@ -21,10 +21,11 @@ _PIECE = 1 << 20
 
 
 def keep_file(transport: Transport, path: str | os.PathLike[str], keep: Callable[[str], T]) -> T:
-    """Store a file on the server.
+    """Store a file on the server and return the result of `keep`.
 
-    The function `keep` gets the digest of the content, and sends the request that adds the file to
-    an experiment. The content is uploaded only if the server does not have it.
+    `keep` is called with the digest of the file's content, and sends the request that adds the file
+    to an experiment. If the server answers that it lacks the content, this function uploads the
+    content and calls `keep` again.
     """
     try:
         with open(path, "rb") as file:

@@ -71,7 +71,7 @@ def get_experiment(
 def list_experiments(
     transport: Transport, *, sort_by: str, limit: int | None, **filters: Unpack[Filters]
 ) -> Listing[Experiment]:
-    """List the matching experiments, fetching pages on demand."""
+    """List the experiments that match the filters, fetching pages on demand."""
     return list_resources(
         transport, Experiment, ExperimentPage, sort_by=sort_by, limit=limit, **filters
     )

@@ -285,7 +285,10 @@ class _Fetch:
         )  # fmt: skip
 
     def _take(self, files: Sequence[_File]) -> Generator[None, bytes, None]:
-        """Parse the response as it arrives. `server/api/artifacts.py` describes the format."""
+        """Parse the response to a download as it arrives, and write the files.
+
+        `server/api/artifacts.py` describes the response's format.
+        """
         stream = _Stream()
         for file in files:
             kind = yield from stream.read(1)
@@ -326,7 +329,10 @@ class _Fetch:
         self._left.remove(file)
 
     def _try_again(self, file: _File, fd: int) -> None:
-        """Discard a partial file of the wrong size, because its source changed in the meantime."""
+        """Discard a partly downloaded file, because its source changed in the meantime.
+
+        After too many tries, give the file up and note the problem.
+        """
         os.ftruncate(fd, 0)
         self._tries[file.target] = self._tries.get(file.target, 0) + 1
         if self._tries[file.target] >= _TRIES:

@@ -36,7 +36,7 @@ def list_trials(
     limit: int | None = None,
     **filters: Unpack[Filters],
 ) -> Listing[Trial[Any]]:
-    """List the matching trials, fetching pages on demand."""
+    """List the trials that match the filters, fetching pages on demand."""
     return list_resources(transport, Trial, TrialPage, sort_by=sort_by, limit=limit, **filters)
 
 

@@ -176,7 +176,10 @@ class Metrics:
         return TrialEvents(self._transport, trial_id=trial_id, logs=False, timeout=self._timeout)
 
     def _fetched(self, following: TrialEvents | None) -> Iterator[Curve]:
-        """Yield the curves reported so far. If `following` is set, also yield new points."""
+        """Yield the curves reported so far.
+
+        If `following` is set, also yield curves of new points.
+        """
         request = self._request
         unseen = {full_name(request.group, name) for name in request.names or ()}
         for _news in following or [None]:  # each event may announce more points

@@ -195,7 +195,7 @@ class Tunnels:
     async def _open(self, way: _Way, stack: contextlib.AsyncExitStack) -> Any:
         """Open a WebSocket to the agent's port.
 
-        Also read the initial message of its data channel and of its error channel.
+        Also read the initial messages of the WebSocket's data channel and error channel.
         """
         # Creating the headers may run a login program, which must not block the thread that serves
         # all tunnels.
@@ -255,7 +255,7 @@ class Tunnels:
 
 
 async def _join(socket: Any, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Copy bytes in both directions until either side closes."""
+    """Copy bytes between an agent's WebSocket and the server's socket until either side closes."""
     ways = [
         asyncio.ensure_future(_to_server(socket, writer)),
         asyncio.ensure_future(_to_agent(socket, reader)),

@@ -118,7 +118,7 @@ class PendingReasons:
             self._notify(job)
 
     def _pods(self, namespace: str, waiting: Mapping[str, _Waiting]) -> dict[str, Object]:
-        """Return the pods in `waiting` that have not started yet, in their current state."""
+        """Return the current objects of those pods in `waiting` that have not started yet."""
         watcher = self._view.now(namespace)
         pods = {} if watcher is None else {uid: watcher.get(uid) for uid in waiting}
         return {
@@ -140,7 +140,10 @@ class PendingReasons:
     def _drop(
         self, namespace: str, looked: Mapping[str, _Waiting], left: Mapping[str, Object]
     ) -> None:
-        """Drop the data stored about pods that no longer wait."""
+        """Drop the stored reasons of checked pods that no longer wait.
+
+        `left` contains those that do.
+        """
         with self._lock:
             waiting = self._waiting.get(namespace, {})
             for uid in looked:

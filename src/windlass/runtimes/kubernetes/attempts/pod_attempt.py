@@ -378,7 +378,10 @@ class _FirstSight:
         self._first: tuple[str, float] = ("", 0.0)
 
     def age(self, pod: Object) -> float:
-        """Return the seconds since the first call for this pod. The first call returns 0."""
+        """Return the seconds since this process first saw the pod in this state.
+
+        The first call for a pod returns 0.
+        """
         now = self._clock()
         if self._first[0] != uid_of(pod):
             self._first = (uid_of(pod), now)
@@ -398,7 +401,7 @@ def _pod_record(pod: Object) -> _PodRecord:
 
 
 def _of_container(listed: Any, field: str) -> str:
-    """Return a field of the program's container, taken from one of a pod's lists of containers."""
+    """Return a field of the program's container from one of a pod's lists of containers."""
     for container in listed or ():
         if container.get("name") == CONTAINER:
             return str(container.get(field) or "")

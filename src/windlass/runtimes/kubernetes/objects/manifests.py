@@ -372,7 +372,10 @@ def _patched(pod: Object, patch: Mapping[str, Any]) -> Object:
 
 
 def _ours(pod: Object, made: Object, owner: Object) -> Object:
-    """Restore the fields that identify the pod and its owner, which a patch must not change."""
+    """Restore the fields that identify a patched pod and its owner.
+
+    A patch must not change them.
+    """
     made_metadata = made["metadata"]
     metadata: Object = {
         **(pod.get("metadata") or {}),

@@ -223,7 +223,7 @@ class FileBlobStore:
         return set(self._lately)
 
     def may_come(self, digest: str, needed: Iterable[str] = ()) -> bool:
-        """Return whether an uploaded blob may get its final name. All blobs in `needed` must exist.
+        """Return whether an uploaded blob can get its final name. All blobs in `needed` must exist.
 
         If a file that a manifest lists was deleted during the upload, the manifest is refused. The
         client sends the manifest again once the server reports the manifest missing.

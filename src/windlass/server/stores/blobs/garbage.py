@@ -129,7 +129,7 @@ class Garbage:
         return GarbageReport(blobs=number, bytes=size, kept=len(kept), young=len(young))
 
     def _pointed_to(self) -> set[str]:
-        """Return all digests in records and in the manifests that records refer to."""
+        """Return all digests that occur in records, and in the manifests that records refer to."""
         # Read record files before the database, because their contents may move to the database
         # meanwhile.
         named = set(self._in_records())
@@ -137,9 +137,10 @@ class Garbage:
         return named | self._named_by(named)
 
     def _in_records(self) -> Iterator[str]:
-        """Yield the digests in the trials' record files.
+        """Yield the digests in the files that record a trial's checkpoints.
 
-        The database may not contain these records yet.
+        The database might not contain these records yet. For a trial that has no database row, also
+        yield the digests in its launch files.
         """
         for trial in _names(self._trials):
             folder = self._trials / trial / _CHECKPOINTS
@@ -160,7 +161,10 @@ class Garbage:
         return {named for digest in digests for named in self._blobs.listed(digest) or ()}
 
     def _folders(self) -> tuple[list[Path], list[Path]]:
-        """Return the folders of deleted trials and the folders of trials that have no row."""
+        """Return the folders of deleted trials, and the folders of trials that have no row.
+
+        A row is a trial's entry in the database.
+        """
         folders = [self._trials / name for name in _names(self._trials)]
         # Read rows after listing the folders, because a new trial gets its row before its folder.
         rows = self._db.read(lambda connection: connection.rows("SELECT id FROM trials"))

@@ -97,7 +97,7 @@ class UnwrittenBlobs:
                     self._changed.wait_for(lambda: self._is_closed, timeout=60.0)
 
     def _write_files(self) -> None:
-        """Write the file for each row, sync the files, and then delete the rows."""
+        """Write the files of all blobs in the table, sync the files, and then delete the rows."""
         digests = self._store.unwritten()
         for start in range(0, len(digests), _BATCH):
             if self._is_closed:

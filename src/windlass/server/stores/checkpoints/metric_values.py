@@ -29,7 +29,7 @@ class CheckpointMetrics:
         self._lock = threading.Lock()
 
     def added_to(self, records: Sequence[CheckpointRecord]) -> list[CheckpointRecord]:
-        """Return copies of checkpoints that include the metric values reported for them."""
+        """Return copies of checkpoint records that include the metric values at each checkpoint."""
         by_trial: dict[int, list[CheckpointRecord]] = {}
         for record in records:
             by_trial.setdefault(record.trial_id, []).append(record)
@@ -110,10 +110,11 @@ def _last_before(
 def _columns(
     metrics: MetricStore, trial_id: int, wanted: Wanted
 ) -> Iterator[tuple[int, str, Column]]:
-    """Yield metric points in pieces, each with the attempt number and the metric name.
+    """Yield the points of each metric in one or more pieces.
 
-    Within a piece, steps and times increase. Nearly every program reports in this order, so most
-    columns are a single piece.
+    Each piece comes with the number of the attempt that reported it and the metric's name. Within a
+    piece, steps and times never decrease. Nearly every program reports in this order, so most
+    metrics of an attempt are a single piece.
     """
     for replica, columns in metrics.columns(trial_id, wanted):
         for name, column in columns.items():

@@ -229,14 +229,14 @@ class CheckpointStore:
     async def page(
         self, *, trial_id: int | None, sort: str, cursor: str | None, limit: int
     ) -> CheckpointPage:
-        """Return a sorted page of matching checkpoints."""
+        """Return a page of the checkpoints of one trial, or of all trials if `trial_id` is None."""
         page = await self._find_page(trial_id=trial_id, sort=sort, cursor=cursor, limit=limit)
         records = await self._db.aread(lambda connection: with_uses(connection, page.items))
         items = await asyncio.to_thread(self._metrics.added_to, records)
         return msgspec.structs.replace(page, items=tuple(items))
 
     async def _whole(self, record: CheckpointRecord) -> CheckpointRecord:
-        """Return a checkpoint's record, including its uses and metric values."""
+        """Return a checkpoint's record, after adding the checkpoint's uses and metric values."""
         records = await self._db.aread(lambda connection: with_uses(connection, [record]))
         [whole] = await asyncio.to_thread(self._metrics.added_to, records)
         return whole

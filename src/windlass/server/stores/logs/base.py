@@ -91,7 +91,7 @@ class LogStore(Protocol):
         *,
         size: int = PAGE,
     ) -> Page:
-        """Return the records that follow the cursor, reading at most `size` stored bytes."""
+        """Return the log records that follow a cursor, reading at most `size` stored bytes."""
 
     def tail(
         self, trial_id: int, lines: int, stream: str | None = None, whose: LogSelection = WHOLE_LOG
@@ -110,7 +110,7 @@ class LogStore(Protocol):
         is_followed: bool = False,
         time: Slice | None = None,
     ) -> Page:
-        """Return up to `limit` matching lines that follow the cursor.
+        """Return up to `limit` lines of a trial's log that match a pattern and follow a cursor.
 
         Stop early when `time` is over.
         """
@@ -125,9 +125,10 @@ class LogStore(Protocol):
         *,
         time: Slice | None = None,
     ) -> tuple[int, str, bool]:
-        """Count the matching lines that follow the cursor. Stop early when `time` is over.
+        """Count the lines of a trial's log that match a pattern and follow a cursor.
 
-        Returns the count, the cursor after the searched lines, and whether more lines follow.
+        Stop early when `time` is over. Return the count, the cursor after the searched lines, and
+        whether more lines follow.
         """
 
     def last_lines(self, trial_id: int, replica: ReplicaId) -> tuple[str, ...]:

@@ -57,7 +57,7 @@ class FileLogStore:
         *,
         size: int = PAGE,
     ) -> Page:
-        """Return the records that follow the cursor, reading at most `size` stored bytes."""
+        """Return the log records that follow a cursor, reading at most `size` stored bytes."""
         positions = parse_cursor(cursor)
         unread = find_unread(self.segments(trial_id, whose), positions, whose.window)
         if len(unread) > 1:
@@ -90,7 +90,7 @@ class FileLogStore:
         is_followed: bool = False,
         time: Slice | None = None,
     ) -> Page:
-        """Return up to `limit` matching lines that follow the cursor.
+        """Return up to `limit` lines of a trial's log that match a pattern and follow a cursor.
 
         Stop early when `time` is over.
         """
@@ -109,9 +109,10 @@ class FileLogStore:
         *,
         time: Slice | None = None,
     ) -> tuple[int, str, bool]:
-        """Count the matching lines that follow the cursor. Stop early when `time` is over.
+        """Count the lines of a trial's log that match a pattern and follow a cursor.
 
-        Returns the count, the cursor after the searched lines, and whether more lines follow.
+        Stop early when `time` is over. Return the count, the cursor after the searched lines, and
+        whether more lines follow.
         """
         positions = parse_cursor(cursor)
         unread = find_unread(self.segments(trial_id, whose), positions, whose.window)

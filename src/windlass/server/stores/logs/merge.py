@@ -129,7 +129,7 @@ class Search(NamedTuple):
 def search_merged(
     unread: list[UnreadSegment], positions: Positions, query: Search, time: Slice
 ) -> Page:
-    """Return matching lines from several log segments, in chronological order.
+    """Return the lines of several log segments that match a query, in chronological order.
 
     The page ends after `query.limit` matching lines or when `time` is over.
     """
@@ -161,7 +161,7 @@ def search_merged(
 def count_matches(
     unread: list[UnreadSegment], positions: Positions, query: Search, time: Slice
 ) -> tuple[int, str, bool]:
-    """Count matching lines.
+    """Count the lines of several log segments that match a query.
 
     Also return the cursor after the searched part and whether more lines follow.
     """
@@ -241,7 +241,10 @@ def to_log_part(key: Key, record: Part) -> LogPart:
 
 
 def _as_part(line: segment_reader.SegmentLine) -> Part:
-    """Convert a line to a record. An unfinished line also counts as ended."""
+    """Convert a line that was joined from records to a single log record.
+
+    An unfinished line also becomes a record that ends its line.
+    """
     return line.time, line.stream, line.text, True, line.end
 
 
@@ -257,7 +260,10 @@ def _merge(
 
 
 def _in_turn(number: int, records: Iterable[tuple[Key, Part]]) -> Iterator[Item]:
-    """Yield a replica's records. One older than its predecessor gets the predecessor's time."""
+    """Yield a replica's log records, each with a time to sort by, in the order of writing.
+
+    A record that is older than its predecessor is sorted by its predecessor's time.
+    """
     latest = 0.0
     for key, record in records:
         latest = max(latest, record[0])
@@ -269,7 +275,10 @@ def _replica(segment: Segment) -> tuple[str, int]:
 
 
 def _records(path: str, start: int, end: int, size: int) -> tuple[list[Part], int]:
-    """Return the complete records in a piece of a log segment and the position after them."""
+    """Read a piece of at most `size` bytes from a log segment, between two positions.
+
+    Return the complete records in the piece and the position after these records.
+    """
     try:
         with open(path, "rb", buffering=0, opener=regular_only) as file:
             file.seek(start)

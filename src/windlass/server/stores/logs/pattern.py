@@ -61,7 +61,10 @@ class Pattern:
         return self._line.search(text) is not None
 
     def records(self, block: bytearray, end: int | None = None) -> Iterator[int]:
-        """Yield, in order, the offset of every record before `end` whose own text matches."""
+        """Yield, in order, the offset of each log record before `end` whose text matches.
+
+        The record's header does not count as text.
+        """
         at, end = 0, len(block) if end is None else end
         while at < end:
             wrong = 0
@@ -108,7 +111,10 @@ class Pattern:
     def _candidates(
         self, scans: Sequence[Any], block: bytearray, at: int, end: int
     ) -> Iterator[RecordMatch]:
-        """Yield the records of the raw block in which at least one scan finds a match."""
+        """Yield the records of a block in which at least one scan finds a match, headers included.
+
+        For each record, yield its offset, the offset after it, and whether its text really matches.
+        """
         heads = [_next_match(scan, block, at, end) for scan in scans]
         while (first := min(heads)) < end:
             record = block.rfind(b"\n", 0, first) + 1
@@ -152,7 +158,7 @@ class Pattern:
 
 
 def _next_match(scan: Any, block: bytearray, at: int, end: int) -> int:
-    """Return the offset of the next match, or `end` if there is none."""
+    """Return the offset of a scan's next match in a block, or `end` if there is none."""
     match = scan.search(block, at, end)
     return end if match is None else int(match.start())
 

@@ -94,9 +94,10 @@ class _Reading:
 
 
 def _worth(texts: list[str]) -> tuple[int, int]:
-    """Return how selective literals are, based on the length of the shortest one.
+    """Return a sort key by which the most selective set of literals is the greatest.
 
-    Longer literals are rarer, so they filter better.
+    The key is the length of the shortest literal, then the negated number of literals. Longer
+    literals are rarer, so they filter better.
     """
     return (min(map(len, texts), default=0), -len(texts))
 

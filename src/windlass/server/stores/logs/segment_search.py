@@ -64,7 +64,7 @@ class SegmentSearch:
         self.rest: list[SegmentLine] = []  # the unfinished lines at the end of the segment
 
     def __iter__(self) -> Iterator[SegmentLine | None]:
-        """Yield matching lines, and None after each block so that the caller can stop."""
+        """Yield the log lines that match, and None after each block so that the caller can stop."""
         with open(self._path, "rb", buffering=0, opener=regular_only) as file:
             for block in _blocks(file.fileno(), self._start, self._end):
                 yield from self._tell(self._search_block(block))
@@ -82,7 +82,7 @@ class SegmentSearch:
                 yield self.rest[0]
 
     def mark_returned(self, end: int) -> list[SegmentLine]:
-        """Record that the latest line, which ends at `end`, was returned.
+        """Record that the latest yielded line, which ends at `end`, was returned to the client.
 
         Returns any unfinished lines of other streams, which must be returned together with that
         line.
@@ -95,13 +95,16 @@ class SegmentSearch:
         return rest
 
     def time_reached(self) -> float:
-        """Return the time of the next record to search, or infinity if there is none."""
+        """Return the time of the next log record to search, or infinity if there is none."""
         with open(self._path, "rb", buffering=0, opener=regular_only) as file:
             header = os.pread(file.fileno(), HEADER_WIDTH, self._scanned)
         return float(header[:TIME_WIDTH]) if _HEADER.match(header) else math.inf
 
     def resume_at(self) -> tuple[int, int]:
-        """Return the position to resume at and how far before it an unreturned line starts."""
+        """Return the position at which to resume the search.
+
+        The second element is how far before this position the first unreturned line starts.
+        """
         position = max(self._position, self._scanned)
         if self._pending is not None:
             position = max(position, self._pending.start)
@@ -150,7 +153,7 @@ class SegmentSearch:
                         yield line
 
     def _next_piece(self, block: _Block, at: int) -> int:
-        """Return the offset of the next record that contains a piece of a longer line."""
+        """Return the offset of the block's next record that is only a piece of a line."""
         following = block.next_tagged((MARK,), at, block.length)
         tags = [_ENDED[stream] for stream in self._begun]
         return block.next_tagged(tags, at, following)
@@ -169,7 +172,7 @@ class _Block(NamedTuple):
         return end, read_parts(bytes(self.data[record:end]), self.offset + record)
 
     def next_tagged(self, tags: Sequence[bytes], start: int, end: int) -> int:
-        """Return the offset of the next record that has one of the tags, or `end` if none has."""
+        """Return the offset of the block's next record that has one of the tags, or `end`."""
         for tag in tags:
             at = start
             while (position := self.data.find(tag, at, min(end + HEADER_WIDTH, self.length))) >= 0:

@@ -43,7 +43,14 @@ class MetricStore(Protocol):
     def columns(
         self, trial_id: int, wanted: Wanted, /
     ) -> Iterator[tuple[ReplicaId, dict[str, Column]]]:
-        """Yield all points of the wanted metrics in pieces, each from one attempt."""
+        """Yield all points of the metrics that `wanted` selects, in pieces.
+
+        Each piece contains an attempt and, for each metric, a column of points that this attempt
+        reported.
+        """
 
     def sizes(self, trial_id: int, /) -> tuple[int, ...]:
-        """Return the amount of data from each attempt. If a size changes, there are new points."""
+        """Return how much metric data each of a trial's attempts has written.
+
+        If a size changes, there are new points.
+        """

@@ -109,7 +109,10 @@ def list_chunks(file: Path) -> dict[int, Chunk]:
 
 
 def make_chunk(file: Path) -> bool:
-    """Write a chunk for the first part that has none yet. Return False if there is no such part."""
+    """Write a chunk for the first part of a `metrics` file that has no chunk yet.
+
+    Return False if there is no such part.
+    """
     size = file_size(file)
     if size < STRETCH:
         return False
@@ -152,9 +155,10 @@ def _write(writing: BinaryIO, columns: dict[str, Column]) -> None:
 def read_metrics(
     file: Path, wanted: Wanted, position: int = 0
 ) -> Iterator[tuple[dict[str, Column], int]]:
-    """Yield metric points that follow a position, piece by piece.
+    """Yield the points in a `metrics` file that follow a position, piece by piece.
 
-    Each piece comes with the position at which it ends.
+    Only metrics that `wanted` selects are included. Each piece consists of the metrics' columns and
+    the position at which the piece ends.
     """
     chunks = list_chunks(file)
     while True:
@@ -191,7 +195,10 @@ class Parts:
         self._rest.extend(column)
 
     def fewer(self, most: int) -> Column:
-        """Return at most `most` points, including extreme values, reading as little as possible."""
+        """Return at most `most` of the metric's points, including extreme values.
+
+        If the outlines in chunks have enough points, only the outlines are read.
+        """
         column = make_column()
         is_short = 2 * self.count > most * OUTLINED
         for chunk, location in self._chunks:
@@ -201,7 +208,7 @@ class Parts:
 
 
 def find_parts(file: Path, wanted: Wanted) -> dict[str, Parts]:
-    """Return each wanted metric's points in a file and its chunks."""
+    """Return the points of the metrics that `wanted` selects, from a file and its chunks."""
     while make_chunk(file):
         pass
     parts: dict[str, Parts] = {}

@@ -50,7 +50,11 @@ def fetch_curves(home: Path, query: FetchMetrics) -> bytes:
 
 
 def _new(home: Path, query: FetchMetrics) -> Iterator[tuple[str, list[Curve], int, int]]:
-    """Yield each file's key, new curves, end position and number of bytes read."""
+    """Yield the new curves in the requested metrics files, piece by piece.
+
+    Each piece consists of the file's key, the curves, the position after the piece, and the number
+    of bytes read.
+    """
     wanted = _wanted(query)
     for trial_id in dict.fromkeys(query.trials):
         for replica, path in _files(home, trial_id, query):

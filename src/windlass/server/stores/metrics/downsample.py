@@ -57,7 +57,10 @@ def downsample(column: Column, most: int) -> Column:
 
 
 def _very_few(column: Column, most: int) -> list[int]:
-    """Return up to four positions: the ends, and extremes or middle points between them."""
+    """Return the indices of `most` points, if `most` is less than 5.
+
+    The points are the two ends, then extremes, then points from the middle.
+    """
     values, last = column.values, len(column.values) - 1
     if most < 3:
         return [0, last] if most > 1 else [last]
@@ -68,7 +71,10 @@ def _very_few(column: Column, most: int) -> list[int]:
 
 
 def _extremes(column: Column, length: int) -> list[int]:
-    """Return the indices of each part's lowest value, highest value and first NaN."""
+    """Split a column into parts of `length` points.
+
+    Return the indices of each part's lowest value, highest value and first NaN.
+    """
     values = column.values
     indices: list[int] = []
     for start in range(0, len(values), length):

@@ -76,7 +76,7 @@ def full_name(group: str, name: str) -> str | None:
 
 
 def read_reports(path: Path, position: int, end: int | None = None) -> tuple[Reports, int]:
-    """Read one piece of a file.
+    """Read one piece of a `metrics` file.
 
     Return the piece's reports and the position at which the next piece starts.
     """
@@ -107,7 +107,10 @@ class _Parsing:
         return Reports(self._columns, self._progress)
 
     def _next(self) -> int:
-        """Parse the next record. Return its end, or its start if the record is incomplete."""
+        """Parse the next record of the piece.
+
+        Return the record's end, or its start if it is incomplete.
+        """
         data, start = self._data, self.end
         if not data.startswith(MAGIC, start):
             return self._text(start, data.find(MAGIC, start))
@@ -181,7 +184,7 @@ class _Parsing:
         existing.extend(column)
 
     def _names_by_head(self) -> dict[bytes, list[str | None]]:
-        """Return the metric names in binary records, by the record's first word."""
+        """Return the metric names that belong to each first word of a binary record."""
         if self._names is None:
             self._names = {}
             for line in read_bytes(self._names_path, 0, _MOST_NAMES).splitlines(keepends=True):
@@ -203,7 +206,7 @@ class _Parsing:
             self._add_record(record)
 
     def _decode(self, line: bytes) -> Record | None:
-        """Decode a line of JSON.
+        """Decode a line of a `metrics` file as a JSON record. Return None for invalid lines.
 
         If the line begins with an incomplete record, only the record that follows is decoded.
         """
@@ -237,7 +240,10 @@ class _Parsing:
 
 
 def _run_length(data: bytes, start: int, size: int, most: int, head: bytes) -> int:
-    """Count the consecutive records that have this size and begin with this word."""
+    """Count the consecutive binary records that have this size and begin with the word `head`.
+
+    The record at `start` is known to be one of them. The result is at most `most`.
+    """
     count, window = 1, 8
     while count < most:
         more = min(window, most - count)

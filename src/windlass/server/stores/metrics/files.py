@@ -91,13 +91,20 @@ class FileMetricStore:
     def columns(
         self, trial_id: int, wanted: Wanted
     ) -> Iterator[tuple[ReplicaId, dict[str, Column]]]:
-        """Yield all points of the wanted metrics in pieces, each from one attempt."""
+        """Yield all points of the metrics that `wanted` selects, in pieces.
+
+        Each piece contains an attempt and, for each metric, a column of points that this attempt
+        reported.
+        """
         for replica, path in metric_files(self._home, trial_id):
             for columns, _ in read_metrics(path, wanted, 0):
                 yield replica, columns
 
     def sizes(self, trial_id: int) -> tuple[int, ...]:
-        """Return the size of each metrics file. If a size changes, there are new points."""
+        """Return the size of each of a trial's metrics files.
+
+        If a size changes, there are new points.
+        """
         return tuple(file_size(path) for _, path in metric_files(self._home, trial_id))
 
     def count_new(self, source: Source) -> Future[tuple[int, int]] | None:

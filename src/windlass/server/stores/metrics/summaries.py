@@ -135,11 +135,14 @@ class SummaryPiece(msgspec.Struct, frozen=True):
 
 
 class Stale(Exception):
-    """Raised if the counts changed meanwhile, so that the piece must be computed again."""
+    """Raised if a metric's counted points changed during a computation that started from them.
+
+    The computation must be repeated.
+    """
 
 
 class Added(msgspec.Struct, frozen=True):
-    """The changes that a stored piece caused."""
+    """The summaries that changed when a piece of new points was stored."""
 
     experiment_id: int
     summaries: dict[str, Summary]
@@ -164,10 +167,12 @@ def read_counted(connection: Connection, trial_id: int, replica: ReplicaId) -> R
 def shares_with(
     counted: ReplicaCounts, attempt: int, columns: Mapping[str, Column], reread: Reread
 ) -> tuple[dict[str, dict[int, Share]], dict[str, Tally]]:
-    """Return the changed shares, and the values to add for metrics that have only one.
+    """Compute how an attempt's new points change a replica's counted points.
 
-    `columns` contains the new points of `attempt`. From the first new step on, the points of
-    earlier attempts no longer count.
+    `columns` contains the new points of `attempt`. From the first new step of a metric on, the
+    points of earlier attempts no longer count, so their shares change, too. Return all changed
+    shares by metric and attempt. For each metric of which only this attempt's share changed, also
+    return the totals of the new points, which can simply be added to the summary.
     """
     shares: dict[str, dict[int, Share]] = {}
     added: dict[str, Tally] = {}
@@ -201,7 +206,10 @@ def shares_with(
 
 
 def _cut(share: Share, first: int) -> Share | None:
-    """Cut off a share's values from a step on. Return None if there are no such values."""
+    """Return an earlier attempt's share, limited to the steps before `first`, with empty totals.
+
+    The caller must count the totals again. Return None if the limit does not change the share.
+    """
     if share.until is not None and share.until <= first:
         return None
     if share.reach < first:
@@ -252,10 +260,10 @@ _UPDATES = {
 
 
 def add(connection: Connection, piece: SummaryPiece) -> Added | None:
-    """Count a piece and return its changes. Return None if the trial does not exist.
+    """Store the counts of a piece of new points, and return the changed summaries.
 
-    Each piece counts only once: `Stale` is raised if the stored read positions are not those from
-    which the piece starts.
+    Return None if the trial does not exist. Each piece counts only once: if the stored read
+    positions are not those from which the piece starts, `Stale` is raised.
     """
     whose = _replica(piece.trial_id, piece.replica)
     if _positions(connection, whose) != piece.counted.positions:
@@ -307,7 +315,7 @@ def _put_summaries(
 
 
 def _within_limit(stored_names: Iterable[str], new_names: Iterable[str]) -> tuple[set[str], str]:
-    """Return the metrics within the limit per trial and the first metric beyond it."""
+    """Return the new metrics that stay within a trial's limit, and the first metric beyond it."""
     names = set(stored_names)
     taken, left_out = set(), ""
     for name in new_names:

@@ -85,7 +85,7 @@ class TrialCache:
                 self._put(StoredTrial(record=record, status=trial.status))
 
     def change(self, trial_id: int, change: Callable[[TrialRecord], TrialRecord]) -> None:
-        """Change status-independent fields of a cached record."""
+        """If a trial is cached, change fields of its record that do not depend on its status."""
         with self._lock:
             self._writes += 1
             before = self._by_id.get(trial_id)

@@ -120,7 +120,7 @@ def narrowed(order: ListOrder, tree: Tree, conditions: Conditions) -> ListOrder:
 
 
 def _required(tree: Tree) -> Iterator[Comparison]:
-    """Yield the comparisons in a condition that hold for every matching trial."""
+    """Yield the comparisons in a `where` condition that every matching trial must fulfil."""
     if isinstance(tree, Comparison):
         yield tree
     elif isinstance(tree, Junction) and tree.operator == "and":
@@ -148,7 +148,7 @@ def _find_name(connection: Connection, wanted: str, *, is_first: bool) -> Name |
 
 
 def _by_value(conditions: Conditions, sort: str, name: Name) -> ListOrder:
-    """Return the sort order by a parameter's or metric's values."""
+    """Return the sort order of a list of trials that is sorted by a parameter or a metric."""
     parameter = conditions.bind(name.name)
     join = (
         f" LEFT JOIN {table_of(name)} AS sorted"

@@ -136,7 +136,7 @@ class _Query:
 
     @property
     def _has_own_index(self) -> bool:
-        """True if an index finds the few trials that can match."""
+        """True if the query has a filter that few trials match and for which there is an index."""
         request = self._request
         return bool(request.uid or request.origin_id is not None or request.parent_id is not None)
 

@@ -94,7 +94,10 @@ class _SpanReader:
         self._order = ", ".join(f"{column} {direction}" for column in span.columns)
 
     def end_of_slice(self, start: Position | None, size: int) -> Position | None:
-        """Return the position of a slice's last row, or None if the span has too few rows."""
+        """Return the position of the last row in a slice of `size` rows of the span.
+
+        Return None if the span has too few rows after `start`.
+        """
         conditions = Conditions()
         conditions.parameters.update(self._filters.parameters)
         self._limit(conditions, start, None)
@@ -106,7 +109,7 @@ class _SpanReader:
         return None if row is None else list(row)
 
     def read(self, start: Position | None, end: Position | None, count: int) -> list[Row]:
-        """Return the first `count` matching rows of a slice."""
+        """Return the first `count` rows in a slice of the span that match the list's filters."""
         conditions = self._filters.copy()
         self._limit(conditions, start, end)
         conditions.require(f"trials.id = {self._span.trial_id}")
@@ -121,7 +124,7 @@ class _SpanReader:
         )
 
     def _limit(self, conditions: Conditions, start: Position | None, end: Position | None) -> None:
-        """Limit rows to a slice, which starts after position `start` and ends at `end`."""
+        """Add the condition that rows are in the slice after position `start` and up to `end`."""
         conditions.require(self._span.where)
         columns = ", ".join(self._span.columns)
         for operator, position in ((self._after, start), (self._up_to, end)):

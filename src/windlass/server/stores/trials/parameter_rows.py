@@ -62,7 +62,10 @@ def _flat(params: Mapping[str, Any], before: str, depth: int) -> Iterator[tuple[
 
 
 def _stored(value: Any) -> tuple[float | None, str | None]:
-    """Return a value as a number and as a text. Either may be None."""
+    """Return a parameter's value as the number and the text for its database row.
+
+    Either can be None.
+    """
     if value is None:
         return None, None
     if isinstance(value, bool):

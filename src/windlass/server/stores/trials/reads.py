@@ -40,7 +40,7 @@ class TrialLookup:
         return (await self._stored(trial_id)).status
 
     async def page(self, query: TrialQuery) -> TrialPage:
-        """Return a page of matching trials."""
+        """Return a page of the trials that match a query."""
 
         def run(connection: Connection) -> TrialPage:
             rows, following, hint = find_rows(connection, query)
@@ -56,7 +56,7 @@ class TrialLookup:
         )
 
     async def ids(self, conditions: Conditions, first: int, limit: int) -> list[Row]:
-        """Return the ids and names of matching trials, starting at the id `first`."""
+        """Return the ids and names of trials that match `conditions`, from the id `first` on."""
         conditions = conditions.copy()
         conditions.require(f"trials.id >= {conditions.bind(first)}")
         where = f"{FROM}{conditions.text}"

@@ -19,12 +19,15 @@ class TrialRelations:
         self._db = database
 
     async def children_going_on(self, trial_id: int) -> list[int]:
-        """Return those of a generator's trials that may have running replicas, newest first."""
+        """Return the ids of a generator trial's children that might have running replicas.
+
+        The newest child comes first.
+        """
         query = "SELECT id FROM trials WHERE parent_id = :id AND NOT settled ORDER BY id DESC"
         return await self._ids(query, {"id": trial_id})
 
     async def unfinished_parents(self, experiment_id: int | None = None) -> list[int]:
-        """Return the unfinished generator trials in one experiment or in all experiments."""
+        """Return the ids of unfinished generator trials in one experiment or in all experiments."""
         query = "SELECT id FROM trials WHERE NOT settled AND is_generated"
         if experiment_id is None:
             return await self._ids(query, {})
@@ -37,7 +40,7 @@ class TrialRelations:
         return [(row["id"], row["experiment_id"]) for row in rows]
 
     async def auxiliary_to_stop(self, experiment_id: int, *, was_held: bool) -> list[int]:
-        """Return an experiment's auxiliary trials if the experiment is over.
+        """Return the ids of the auxiliary trials that must stop because their experiment is over.
 
         An experiment is over if it has no unfinished ordinary trial and if one of two further
         conditions holds. Either an ordinary trial has ended since the auxiliary trial was added, or
@@ -58,7 +61,10 @@ class TrialRelations:
         return await self._ids(query, {"id": experiment_id, **names})
 
     async def going_on(self, experiment_id: int) -> list[int]:
-        """Return those of an experiment's trials that may have running replicas, newest first."""
+        """Return the ids of an experiment's trials that might have running replicas.
+
+        The newest trial comes first.
+        """
         of_it = f"experiment_id = :id AND {_COUNTS}"
         query = f"SELECT id FROM trials WHERE {of_it} AND NOT settled ORDER BY id DESC"
         return await self._ids(query, {"id": experiment_id})

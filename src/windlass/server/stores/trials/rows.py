@@ -241,7 +241,7 @@ def _end_of(record: TrialRecord, status: JobStatus, replicas: Sequence[Replica])
 
 
 def _columns_of(record: TrialRecord) -> dict[str, Any]:
-    """Return the values of the columns that change during a trial's life."""
+    """Return the database columns of a trial that change during its life, with their values."""
     return {
         "state": record.state.value,
         "restarts": record.restarts,

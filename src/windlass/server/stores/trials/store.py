@@ -61,9 +61,9 @@ class TrialStore(TrialLookup):
     ) -> list[TrialRecord]:
         """Create trials in one transaction, or return the existing trials for known keys.
 
-        For new trials, the writer's thread first calls `before`, which may refuse them. It then
-        calls `begin` for each of them, which returns the trial's first status. After the commit, it
-        calls `then`.
+        The database's writer thread first calls `before` with the requests for new trials. To
+        refuse them, `before` raises an error. The thread then calls `begin` for each new trial,
+        which returns the trial's first status. After the commit, it calls `then`.
         """
 
         def change(connection: Connection) -> tuple[dict[str, StoredTrial], list[CreateTrial]]:
@@ -97,7 +97,10 @@ class TrialStore(TrialLookup):
         return [stored[request.key].record for request in requests]
 
     async def unless_stored(self, keys: Sequence[str], act: Callable[[str], None]) -> None:
-        """Call `act` for each key that has no trial, while no request can create a trial."""
+        """Call `act` for each key under which no trial is stored.
+
+        No request can create a trial meanwhile.
+        """
 
         def change(connection: Connection) -> None:
             for key in keys:

@@ -49,7 +49,10 @@ def cannot_sort_by(connection: Connection, wanted: str, plain: Sequence[str]) ->
 
 
 def check_name(connection: Connection, name: Name, wanted: str) -> None:
-    """Raise InvalidArgument if the name to sort by is not stored, but some other names are."""
+    """Raise InvalidArgument if no trial has the parameter or metric by which a list is sorted.
+
+    The check passes if no trial has any parameters or metrics at all.
+    """
     if is_stored(connection, name):
         return
     stored_names = _stored_names(connection, name)
@@ -59,7 +62,10 @@ def check_name(connection: Connection, name: Name, wanted: str) -> None:
 
 
 def _nobody_has(name: Name, stored_names: Sequence[str]) -> tuple[str, str]:
-    """Return a message that no trial has a parameter or metric, and a hint that names others."""
+    """Return the message that no trial has a certain parameter or metric, and a hint.
+
+    The hint suggests a similar name or lists some existing names.
+    """
     what = "parameter" if name.kind == PARAMETER else "metric"
     message = f"No trial has a {what} {shorten(name.name, 60)!r}."
     near = near_metric(name.name, stored_names)

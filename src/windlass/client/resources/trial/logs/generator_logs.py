@@ -32,7 +32,7 @@ class NamedLines(NamedTuple):
 def read(
     transport: Transport, parent_id: int, query: dict[str, Any], *, tail: int | None = None
 ) -> Iterator[NamedLines]:
-    """Yield the existing log parts, trial by trial.
+    """Yield the existing log parts of all descendants of a trial, one trial after another.
 
     With `tail`, yield only the last lines of all trials combined.
     """
@@ -125,7 +125,7 @@ class _Family:
         return trial.parent_id in self._family and trial.id not in self._family
 
     def _begin(self, trial: TrialRecord) -> Iterator[list[LogPart]]:
-        """Start following a trial's log. If the trial has ended, yield its log right away."""
+        """Start following a child trial's log. If the trial has ended, yield its log right away."""
         self._family.add(trial.id)
         self.names.append(name_of(trial))
         if trial.state.is_final:

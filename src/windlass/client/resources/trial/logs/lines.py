@@ -90,9 +90,9 @@ class LogLines(Iterator[LogLine]):
         return line
 
     async def _page(self) -> list[LogLine] | None:
-        """Fetch the next page in a thread.
+        """Fetch the next page of log lines in a thread.
 
-        If the caller is cancelled, its next call gets this page.
+        If the calling task is cancelled, the next call returns this page.
         """
         import asyncio
 
