@@ -12,6 +12,9 @@ from typing import Literal
 
 import msgspec
 
+from windlass.model.text.names import DEFAULT, LONGEST_NAME
+from windlass.packaging.limits import printable
+
 RootKind = Literal["git", "pyproject", "folder", "loaded", "package"]
 
 
@@ -62,6 +65,35 @@ def find_root(start: Path | None = None, script: Path | None = None) -> Root:
         if os.path.isfile(os.path.join(folder, "pyproject.toml")):
             return Root(Path(folder), "pyproject", script)
     return Root(Path(begin), "loaded" if begin in too_much else "folder", script)
+
+
+def project_name(root: Root) -> str:
+    """Return the name of a project: the name of its git repository or of its folder.
+
+    All worktrees of a repository have the same name. A folder without a project, such as a home
+    directory, has the default name.
+
+    >>> project_name(Root(Path("/home/ada/vision"), "folder"))
+    'vision'
+    """
+    if root.kind == "loaded":
+        return DEFAULT
+    folder = os.path.realpath(root.path)
+    if root.kind == "git":
+        from windlass.packaging.git import common_directory, git_directory
+
+        common = common_directory(git_directory(folder))
+        is_plain = os.path.basename(common) == ".git"
+        folder = os.path.dirname(common) if is_plain else common.removesuffix(".git")
+    name = printable(os.path.basename(folder))
+    name = "".join(c if c.isprintable() else "?" for c in name).strip()[:LONGEST_NAME].strip()
+    return name or DEFAULT
+
+
+def own_root() -> Root:
+    """Return the root of this process's program, or of the working directory in a notebook."""
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    return find_root(script=Path(main) if isinstance(main, str) else None)
 
 
 def explicit_root(folder: Path, script: str | None = None) -> Root:

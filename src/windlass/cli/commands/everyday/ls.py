@@ -299,8 +299,9 @@ def _with_labels(
 def _experiment_row(record: ExperimentRecord, now: float) -> Row:
     from windlass.cli.output.table import Cell
     from windlass.cli.output.text import clean, format_ago
+    from windlass.model.records import count_states
 
-    states = ", ".join(f"{count} {state.lower()}" for state, count in record.states.items())
+    states = count_states(record.states)
     name = record.name if record.project == "default" else f"{record.project}/{record.name}"
     created = Cell(format_ago(record.created, now), "dim")
     return [str(record.id), clean(name), str(record.trials), states, created]
