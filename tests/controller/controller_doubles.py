@@ -183,7 +183,7 @@ class MemoryRuntime:
             self.most_alive = max(self.most_alive, len(self.alive()))
         self.tell(job.uid)
 
-    def delete(self, job, replica, grace):
+    def delete(self, job, replica, grace, *, interrupt=False):
         self.on_delete(job.uid, replica)
         with self.lock:
             observed = self.replicas.get((job.uid, replica))

@@ -51,7 +51,7 @@ def test_a_controller_stopped_during_a_reconcile_deletes_nothing_more():
 def lagging(harness):
     """Hide deletes from the view of a runtime, and return the requested ones."""
     replicas = []
-    harness.runtime.delete = lambda uid, replica, grace: replicas.append(replica)
+    harness.runtime.delete = lambda uid, replica, grace, **how: replicas.append(replica)
     return replicas
 
 

@@ -476,9 +476,9 @@ class _Mortal:
         harness.runtime.delete = self.around(self.delete)
 
     def around(self, act):
-        def acted(*arguments):
+        def acted(*arguments, **options):
             self.step()
-            answer = act(*arguments)
+            answer = act(*arguments, **options)
             self.step()
             return answer
 

@@ -40,8 +40,10 @@ class MemoryRuntime:
         del assignment
         self.attempts.setdefault(job.uid, []).append(replica)
 
-    def delete(self, job: Job, replica: ReplicaId, grace: float) -> None:
-        del grace
+    def delete(
+        self, job: Job, replica: ReplicaId, grace: float, *, interrupt: bool = False
+    ) -> None:
+        del grace, interrupt
         self.attempts[job.uid].remove(replica)
 
     def list(self, job: Job) -> Sequence[Replica]:

@@ -63,6 +63,13 @@ def refused(server: Server, trial: dict[str, Any]) -> None:
 def test_a_path_outside_the_tree_is_refused(server: Server, path: str) -> None:
     refused(server, request(code={"workdir": path}))
     refused(server, request(code={"import_paths": [path]}))
+
+
+BAD_TARGETS = [*BAD_PATHS[:5], "x\0y", "../../x", "../outputs", "../work/x", "../1/launch.json"]
+
+
+@pytest.mark.parametrize("path", BAD_TARGETS, ids=repr)
+def test_a_volume_outside_the_trials_folder_is_refused(server: Server, path: str) -> None:
     refused(server, request(volumes=[{"target": path, "source": "/"}]))
 
 

@@ -45,12 +45,11 @@ import json
 
 @wl.run(**json.loads(os.environ.get("OPTIONS", "{}")))
 def train():
-    def clean_up(number, frame):
+    try:
+        print(f"pid {os.getpid()}.")
+        wait_for("never")
+    finally:
         print("cleaning up")
-        sys.exit(1)
-    signal.signal(signal.SIGTERM, clean_up)
-    print(f"pid {os.getpid()}.")
-    wait_for("never")
 
 try:
     train()

@@ -57,8 +57,9 @@ class Actions:
         self._clock = clock
         self._grace = grace
         self._is_over = is_over
-        # This dict needs no lock, because only one worker at a time reconciles a job.
-        self._graces: dict[str, float] = {}  # the grace period last sent to the runtime, by job
+        # The urgency of the stop last sent to the runtime, by job. This dict needs no lock, because
+        # only one worker at a time reconciles a job.
+        self._urgencies: dict[str, tuple[float, bool]] = {}
 
     def act(
         self,
@@ -74,9 +75,9 @@ class Actions:
         )
         events: list[Event] = []
         all_done = True
-        grace = status.stop_grace if status.stop_requested else self._grace
+        grace, interrupt = _urgency(status) if status.stop_requested else (self._grace, False)
         for replica in (*decision.delete, *self._to_terminate_sooner(job.uid, status, replicas)):
-            act = partial(self._runtime.delete, job, replica, grace)
+            act = partial(self._runtime.delete, job, replica, grace, interrupt=interrupt)
             outcome = self._try(act, job.uid, replica, "DeleteFailed", events)
             all_done &= outcome is _Outcome.DONE
         all_done &= self._create(job, status, decision.create, now, events)
@@ -88,7 +89,7 @@ class Actions:
 
     def forget(self, uid: str) -> None:
         """Discard the data about a job."""
-        self._graces.pop(uid, None)
+        self._urgencies.pop(uid, None)
 
     def _create(
         self,
@@ -127,10 +128,13 @@ class Actions:
     def _to_terminate_sooner(
         self, uid: str, status: JobStatus, replicas: Sequence[Replica]
     ) -> list[ReplicaId]:
-        """Return the stopping attempts whose grace period must be shortened."""
-        if not status.stop_requested or status.stop_grace >= self._graces.get(uid, math.inf):
+        """Return the stopping attempts that must be stopped with more urgency than before."""
+        if not status.stop_requested:
             return []
-        self._graces[uid] = status.stop_grace
+        sent, now = self._urgencies.get(uid, (math.inf, True)), _urgency(status)
+        if now[0] >= sent[0] and now[1] == sent[1]:
+            return []
+        self._urgencies[uid] = now
         return [replica.id for replica in replicas if replica.deleting and is_alive(replica)]
 
     def _try(
@@ -162,3 +166,8 @@ class Actions:
             return _Outcome.FAILED
         self._failures.discard(uid, replica)
         return _Outcome.DONE
+
+
+def _urgency(status: JobStatus) -> tuple[float, bool]:
+    """Return a requested stop's grace period, and whether it begins with SIGINT."""
+    return status.stop_grace, status.stop_interrupts

@@ -5,11 +5,15 @@ from __future__ import annotations
 import functools
 import os
 import posixpath
+import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from windlass.model.job import Code, JobSpec, Python, Volume
+
+# names in a replica's folder, see `is_own_name` of the worker
+_NAMES_IN_USE = re.compile(r"(outputs|work|work\.lock|[0-9]+)(/|\Z)")
 
 
 def find_unsupported(spec: JobSpec) -> list[str]:
@@ -23,8 +27,9 @@ def find_unsupported(spec: JobSpec) -> list[str]:
         for path in spec.python.extra_paths
         if not os.path.isabs(path)
     ]
+    workdirs = {(role.code or spec.code).workdir for role in spec.roles}
     for volume in spec.volumes:
-        problems += _volume_problems(volume)
+        problems += _volume_problems(volume, sorted(workdirs))
     problems += _python_problems(spec.python)
     return problems
 
@@ -58,7 +63,7 @@ def _is_inside(path: str) -> bool:
     return not normal.startswith("/") and normal.split("/")[0] != ".."
 
 
-def _volume_problems(volume: Volume) -> list[str]:
+def _volume_problems(volume: Volume, workdirs: Sequence[str]) -> list[str]:
     problems = []
     target = posixpath.normpath(volume.target)
     if target.startswith("/"):
@@ -66,13 +71,30 @@ def _volume_problems(volume: Volume) -> list[str]:
             f"volume {volume.target!r} is absolute; on this machine a volume is a path in "
             f"the working directory: write {volume.target.strip('/').rpartition('/')[2]!r}."
         )
-    elif target == "." or not _is_inside(target):
-        problems.append(f"volume {volume.target!r} is not inside the working directory.")
+    elif target == "." or not all(_is_in_reach(workdir, target) for workdir in workdirs):
+        problems.append(
+            f"volume {volume.target!r} is not in the project's folder or directly above it, or has "
+            "a name that is in use there."
+        )
     if not os.path.isabs(volume.source):
         problems.append(f"volume source {volume.source!r} must be an absolute path.")
     elif not os.path.exists(volume.source):
         problems.append(f"volume source {volume.source} does not exist.")
     return problems
+
+
+def _is_in_reach(workdir: str, target: str) -> bool:
+    """Return True if a volume is in the project's folder or in the folder that contains it.
+
+    >>> _is_in_reach("", "../data"), _is_in_reach("src", "../../data"), _is_in_reach("", "../../a")
+    (True, True, False)
+    >>> _is_in_reach("src", ".."), _is_in_reach("", "../outputs")
+    (False, False)
+    """
+    path = posixpath.normpath(posixpath.join(workdir, target))
+    above = path.removeprefix("../")
+    is_free = above == path or not _NAMES_IN_USE.match(above)
+    return path != "." and _is_inside(above) and is_free
 
 
 def _python_problems(python: Python) -> list[str]:

@@ -204,13 +204,14 @@ class TrialFailed(WindlassError):
         self.exit_code = exit_code
         self.signal = signal
         self.log_tail = tuple(log_tail)
+        self.is_tail_shown = False  # whether the user has already seen the last lines
         self.role = role
         self.index = index
         self.attempt = attempt
 
     def __str__(self) -> str:
         parts = [self.message]
-        if self.log_tail:
+        if self.log_tail and not self.is_tail_shown:
             parts.append("  Its last lines:")
             parts += [f"    {line}" for line in self.log_tail]
         if self.hint:

@@ -296,6 +296,11 @@ class CheckpointRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 _OF_THE_SYSTEM = "system/"  # prefix for metrics that the machine reports, rather than the program
 
 
+def system_metrics(metrics: Mapping[str, Summary]) -> dict[str, Summary]:
+    """Return the metrics that the machine reported."""
+    return {name: summary for name, summary in metrics.items() if not is_own_metric(name)}
+
+
 def is_own_metric(name: str) -> bool:
     """Return True if the program reported the metric, rather than the machine."""
     return not name.startswith(_OF_THE_SYSTEM)

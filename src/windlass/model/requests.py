@@ -174,10 +174,15 @@ class Built(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class StopTrial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Stop a trial. After a signal, its processes have `grace` seconds before they are killed."""
+    """Stop a trial. After a signal, its processes have `grace` seconds before they are killed.
+
+    The signal is SIGTERM. If `interrupt` is true, SIGINT comes first, as after Ctrl-C in a
+    terminal, and SIGTERM follows after half of the time.
+    """
 
     grace: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 10.0
     reason: Annotated[str, msgspec.Meta(max_length=500)] = ""
+    interrupt: bool = False
     force: bool = False  # if True, do not wait for processes on unreachable machines
 
 

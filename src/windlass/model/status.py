@@ -122,6 +122,7 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     stop_requested: bool = False
     stop_reason: str = ""
     stop_grace: float = 10.0  # seconds between asking the job's processes to stop and killing them
+    stop_interrupts: bool = False  # whether SIGINT comes first and SIGTERM after half of the time
     start_time: float | None = None
     active_seconds: float = 0.0  # running time before the last suspension
     completion_time: float | None = None

@@ -71,8 +71,13 @@ class Runtime(Protocol):
         """
         ...
 
-    def delete(self, job: Job, replica: ReplicaId, grace: float) -> None:
+    def delete(
+        self, job: Job, replica: ReplicaId, grace: float, *, interrupt: bool = False
+    ) -> None:
         """Stop an attempt, by force after `grace` seconds. Ignore an unknown attempt.
+
+        The attempt's processes receive SIGTERM. If `interrupt` is true and the runtime controls the
+        signals, SIGINT comes first and SIGTERM follows after half of the time.
 
         The method does not wait until the attempt has ended. The runtime may forget the ended
         attempt or keep a record of it, because only a replica's newest attempt counts.

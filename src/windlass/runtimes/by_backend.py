@@ -73,9 +73,11 @@ class Runtimes:
         """Start a replica's attempt unless it was already started."""
         self._runtime(job.spec).create(job, replica, assignment)
 
-    def delete(self, job: Job, replica: ReplicaId, grace: float) -> None:
+    def delete(
+        self, job: Job, replica: ReplicaId, grace: float, *, interrupt: bool = False
+    ) -> None:
         """Stop an attempt, by force after `grace` seconds."""
-        self._runtime(job.spec).delete(job, replica, grace)
+        self._runtime(job.spec).delete(job, replica, grace, interrupt=interrupt)
 
     def list(self, job: Job) -> Sequence[Replica]:
         """Return the current state of all attempts of a job."""

@@ -13,6 +13,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from windlass.client.connection.experiment_events import ExperimentEvents, ExperimentNews
+from windlass.client.connection.interrupt import interrupt
 from windlass.client.connection.transport import request_path
 from windlass.client.resources.experiment.builder import hold
 from windlass.client.resources.trial.list_query import list_trials
@@ -192,7 +193,7 @@ class Driver:
             if running:
                 these = "1 trial" if len(running) == 1 else f"{len(running)} trials"
                 live.say([(f"Stopping {these}; Ctrl-C again leaves without waiting.", "")])
-            self._stop_all(running)
+            self._stop_all(running, ctrl_c=True)
             for trial in running:
                 trial.wait()
         except KeyboardInterrupt:
@@ -212,10 +213,13 @@ class Driver:
         trials = list_trials(self._transport, experiment=self._experiment.id, state=states)
         return [trial for trial in trials if self._policy.is_mine(trial.record)]
 
-    def _stop_all(self, running: list[Trial[Any]]) -> None:
+    def _stop_all(self, running: list[Trial[Any]], *, ctrl_c: bool = False) -> None:
         """Stop trials, newest first. A resumed search tries their parameters again."""
         for trial in reversed(running):
-            trial.stop(reason=INTERRUPTED)
+            if ctrl_c:
+                interrupt(self._transport, trial.id, INTERRUPTED)
+            else:
+                trial.stop(reason=INTERRUPTED)
 
     def _farewell(self) -> list[str]:
         policy = self._policy

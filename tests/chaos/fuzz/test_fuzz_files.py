@@ -325,7 +325,7 @@ def test_the_files_of_an_attempt_may_hold_anything(chaos: Chaos, tmp_path: Path)
         seen = attempt.observe(is_starting=True)
         assert seen.phase.is_final is (files["exit.json"] is not None)
         storable(seen)
-        attempt.stop(0, "")
+        attempt.stop(0)
         seen = attempt.observe(is_starting=False)
         storable(seen)
         assert seen.phase.is_final

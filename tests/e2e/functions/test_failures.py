@@ -194,31 +194,56 @@ def test_a_trial_that_times_out_reports_its_timeout(outcomes: Outcomes) -> None:
     assert "ran out of time (timeout 300ms)" in outcomes["late"]["text"]
 
 
-def test_an_uncaught_error_shows_the_remote_traceback_at_the_end(
-    project: Project, home: Path
+@pytest.mark.finding("U18")
+@pytest.mark.parametrize(
+    "call", ["train(1)", "list(train.map([1, 2]))", "train.submit(1).result()"]
+)
+def test_an_uncaught_error_shows_the_remote_traceback_once(
+    project: Project, home: Path, call: str
 ) -> None:
     train = project.write(
         "train.py",
-        """
+        f"""
         import windlass as wl
 
-        @wl.run
-        def train():
+        @wl.run(cpus=0.1)
+        def train(number):
             raise ValueError("bad lr")
 
-        train()
+        {call}
         """,
     )
     done = project.python("train.py")
     assert done.returncode == 1
     remote = textwrap.dedent(f"""
-        Traceback in trial 1 (train):
         Traceback (most recent call last):
           File "{train}", line 5, in train
             raise ValueError("bad lr")
         ValueError: bad lr
         """).lstrip()
-    output = re.sub(r"trial \d+", "trial 1", done.stderr)
-    assert remote in output
+    assert done.stderr.count(remote) == 1
     if NOTES:
-        assert output.endswith(remote)
+        note = rf"Traceback in trial \d+ \(train\):\n{re.escape(remote)}"
+        if "submit" not in call:  # the output was shown
+            note = r"ValueError: bad lr\nRaised in trial (\d+) \(train\)\. See: windlass logs \1\n"
+        assert re.search(rf"{note}\Z", done.stderr), done.stderr
+
+
+@pytest.mark.finding("U18")
+def test_a_failed_job_does_not_repeat_output_that_was_shown(project: Project, home: Path) -> None:
+    project.write("bad.py", "raise KeyError('no such column')")
+    project.write(
+        "job.py",
+        """
+        import windlass as wl
+
+        try:
+            wl.Job(wl.PythonScript("bad.py"), executor=wl.Local(cpus=0.1)).run()
+        except wl.TrialFailed as failure:
+            assert failure.log_tail[-1] == "KeyError: 'no such column'"
+            raise
+        """,
+    )
+    done = project.python("job.py")
+    assert done.stderr.count("KeyError: 'no such column'") == 1
+    assert "exit code 1" in done.stderr

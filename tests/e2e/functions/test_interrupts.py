@@ -36,7 +36,8 @@ def test_a_second_ctrl_c_exits_at_once_and_prints_the_next_command(
         + """
 @wl.run
 def train():
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     print(f"pid {os.getpid()}.")
     wait_for("never")
 
@@ -157,3 +158,111 @@ if __name__ == "__main__":
     first = trials[-1]
     assert f"Stopping trial {first.id}; a second SIGTERM leaves without waiting." in errors
     assert f"Trial {first.id} ({first.name}) was stopped: SIGTERM." in errors
+
+
+@pytest.mark.finding("U5")
+def test_ctrl_c_is_a_keyboard_interrupt_in_the_function(project: Project, launch: Launch) -> None:
+    project.write(
+        "train.py",
+        PREAMBLE
+        + """
+import pathlib
+
+@wl.run(cpus=0.1)
+def train():
+    try:
+        print("begins", flush=True)
+        wait_for("never")
+    except KeyboardInterrupt:
+        pathlib.Path("weights").mkdir()
+        pathlib.Path("weights", "w").write_text("saved")
+        wl.save_checkpoint("weights", step=3)
+        raise
+    finally:
+        print("cleaning up")
+
+train()
+""",
+    )
+    terminal = launch("train.py")
+    terminal.wait_for("begins")
+    terminal.press_ctrl_c()
+    trial = next(wl.list_trials(sort_by="-id"))
+    assert (trial.state, trial.record.message) == ("STOPPED", "Ctrl-C")
+    assert (trial.exit_code, trial.record.signal, trial.record.error) == (130, "SIGINT", None)
+    assert [checkpoint.step for checkpoint in trial.list_checkpoints()] == [3]
+    screen = "\n".join(terminal.lines)
+    assert "cleaning up" in screen
+    assert "KeyboardInterrupt at train.py:6 in wait_for" in screen
+    assert screen.count("Traceback") == 1, "only that of the program in the terminal"
+
+
+@pytest.mark.finding("U5")
+def test_ctrl_c_interrupts_a_command_its_children_and_all_replicas(
+    home: Path, project: Project
+) -> None:
+    project.write(
+        "worker.py",
+        """
+        import time
+        try:
+            print("ready", flush=True)
+            time.sleep(1000)
+        except KeyboardInterrupt:
+            print("interrupted")
+        """,
+    )
+    project.write(
+        "job.py",
+        """
+        import windlass as wl
+        wl.Job(
+            wl.Command(["sh", "-c", "python worker.py; echo never printed"]),
+            executor=wl.Local(cpus=0.1),
+            replicas=2,
+        ).run()
+        """,
+    )
+    waiting = project.start("job.py")
+    assert waiting.stdout is not None
+    came = 0
+    for line in waiting.stdout:
+        came += "ready" in line
+        if came == 2:
+            break
+    waiting.send_signal(signal.SIGINT)
+    output = waiting.stdout.read()
+    waiting.wait(PATIENCE)
+    assert output.count("interrupted") == 2
+    trial = next(wl.list_trials(sort_by="-id"))
+    assert trial.state == "STOPPED"
+    assert [attempt.exit_code for attempt in trial.record.attempts] == [130, 130]
+
+
+@pytest.mark.finding("U5")
+def test_stop_sends_sigterm_and_ends_an_interruption(project: Project, launch: Launch) -> None:
+    project.write(
+        "train.py",
+        PREAMBLE
+        + """
+@wl.run(cpus=0.1)
+def train():
+    while True:
+        try:
+            print("waiting", flush=True)
+            wait_for("never")
+        except KeyboardInterrupt:
+            print("ignored", flush=True)
+
+train()
+""",
+    )
+    terminal = launch("train.py")
+    terminal.wait_for("waiting")
+    terminal.press(b"\x03")
+    terminal.wait_for("ignored")
+    trial = next(wl.list_trials(sort_by="-id"))
+    trial.stop()  # does not wait for half of the grace period of Ctrl-C
+    assert terminal.finish() in (-signal.SIGINT, 130)
+    assert (trial.refresh().state, trial.record.signal) == ("STOPPED", "SIGTERM")
+    assert (trial.ended - trial.started).total_seconds() < 4

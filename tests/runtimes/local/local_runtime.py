@@ -67,7 +67,7 @@ class World:
         for path in self.home.glob("trials/*/*/*/launch.json"):
             key = json.loads(path.read_text())["key"]
             replica = ReplicaId(key["role"], key["index"], key["attempt"])
-            Attempt(key["uid"], replica, path.parent).stop(0, "")
+            Attempt(key["uid"], replica, path.parent).stop(0)
         self.runtime.close()
 
     def blob(self, content: bytes) -> str:

@@ -62,7 +62,7 @@ def server(home: Path) -> Server:
         job(backend="moon"),
         job(active_deadline=-1),
         job(active_deadline="soon"),
-        job(volumes=[{"target": "../out", "source": "/tmp"}]),
+        job(volumes=[{"target": "../../out", "source": "/tmp"}]),
         job(volumes=[{"target": "/etc", "source": "/tmp"}]),
         job(secret_names=["TOKEN"]),
         job(python={"executable": "/no/such/python"}),

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -121,6 +122,68 @@ def test_a_halted_process_receives_the_stop(tmp_path: Path) -> None:
     supervisor.wait(PATIENCE)
     record = attempt.json("exit.json")
     assert (record["reason"], record["signal"]) == ("Stopped", "SIGTERM")
+
+
+RECORDING = """
+    import os, signal, subprocess, sys, time
+    def say(text):
+        os.write(1, f"{text}\\n".encode())  # in one piece, because several processes write
+    def record(number, frame):
+        say(f"{os.environ['NAME']} {signal.Signals(number).name}")
+        if number == signal.SIGTERM:
+            sys.exit(3)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, record)
+    if os.environ["NAME"] == "main":
+        for name, detached in (("child", False), ("daemon", True)):
+            subprocess.Popen(
+                [sys.executable, "-c", os.environ["SCRIPT"]],
+                env={**os.environ, "NAME": name},
+                start_new_session=detached,
+            )
+    say(f"ready {os.environ['NAME']}")
+    while True:
+        time.sleep(0.01)
+"""
+
+
+@pytest.mark.finding("U5")
+def test_an_interrupting_stop_sends_sigint_to_the_process_group_then_sigterm_to_all(
+    tmp_path: Path,
+) -> None:
+    env = {"NAME": "main", "SCRIPT": textwrap.dedent(RECORDING)}
+    attempt = Attempt(tmp_path, RECORDING, env=env)
+    supervisor = attempt.supervise()
+    for name in ("main", "child", "daemon"):
+        attempt.wait_for_text(f"ready {name}")
+    write_json(str(attempt.dir / "stop.json"), {"grace": 2, "interrupt": True})
+    begun = time.monotonic()
+    supervisor.send_signal(signal.SIGTERM)
+    attempt.wait_for_text("child SIGINT")
+    supervisor.send_signal(signal.SIGTERM)  # the same request again changes nothing
+    attempt.wait_for_text("main SIGTERM")
+    assert time.monotonic() - begun > 0.9
+    supervisor.wait(PATIENCE)
+    record = attempt.json("exit.json")
+    assert (record["reason"], record["exit_code"]) == ("Stopped", 3)
+    heard = sorted(text for _, text in attempt.lines() if not text.startswith("ready"))
+    assert heard == [
+        *("child SIGINT", "child SIGTERM", "daemon SIGTERM", "main SIGINT", "main SIGTERM")
+    ]
+
+
+@pytest.mark.finding("U5")
+def test_a_plain_stop_after_an_interrupting_one_sends_sigterm_at_once(tmp_path: Path) -> None:
+    attempt = Attempt(tmp_path, RECORDING, env={"NAME": "alone", "SCRIPT": ""})
+    supervisor = attempt.supervise()
+    attempt.wait_for_text("ready alone")
+    for interrupt in (True, False):
+        order = {"grace": 3600, "interrupt": interrupt}
+        write_json(str(attempt.dir / "stop.json"), order)
+        supervisor.send_signal(signal.SIGTERM)
+        attempt.wait_for_text(f"alone {'SIGINT' if interrupt else 'SIGTERM'}")
+    supervisor.wait(PATIENCE)
+    assert attempt.json("exit.json")["exit_code"] == 3
 
 
 @pytest.mark.thorough

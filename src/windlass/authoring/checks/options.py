@@ -280,8 +280,10 @@ def check_volumes(volumes: Any, backend: str = LOCAL) -> list[Problem]:
     for target, source in volumes.items():
         keys = ("volumes", format_key(target))
         parts = target.split("/") if isinstance(target, str) else []
+        while len(parts) > 1 and parts[0] == "..":
+            parts.pop(0)
         if not parts or os.path.isabs(target) or ".." in parts or not any(parts):
-            flaw = "must be a path relative to the working directory, like 'data'"
+            flaw = "must be a path relative to the working directory, like 'data' or '../data'"
             problems.append((keys, f"volumes: {shown(target)} {flaw}"))
         if not isinstance(source, (str, os.PathLike)):
             flaw = f"{shown(source)} is not a path; write volumes={{'data': '/folder/here'}}"

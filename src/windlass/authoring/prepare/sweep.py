@@ -134,8 +134,13 @@ class Sweep:
                 self._waiting += self._client.submit_all(drafts)
 
     def _stop_others(self) -> None:
+        """After Ctrl-C, stop all trials but the oldest, which the caller stops."""
+        from windlass.client.connection.interrupt import interrupt
+
+        assert self._client is not None  # noqa: S101 -- set by the first submission
         while len(self._waiting) > 1:
-            self._waiting[-1].stop(reason=_ENDED_EARLY)
+            latest = self._waiting[-1].id
+            interrupt(self._client.transport, latest, _ENDED_EARLY)
             self._waiting.pop()
 
     def _next_value(self, return_exceptions: bool) -> Any:
@@ -152,7 +157,7 @@ class Sweep:
             failure = error.with_traceback(None)  # internal frames do not help users
         else:
             self._waiting.popleft()
-            outcome = trial.outcome(end)
+            outcome = trial.outcome(end, view.has_shown)
             if outcome.error is None:
                 return outcome.value
             if return_exceptions and isinstance(outcome.error, Exception):

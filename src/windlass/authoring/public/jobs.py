@@ -92,7 +92,9 @@ class JobBase:
                 _ = client.transport.endpoint
                 view.stage(f"{ready.name}: packaging")
                 trial, end = run_and_watch(client, ready.draft(client), view)
-            failure = None if trial.state == "SUCCEEDED" else trial.outcome(end).error
+            failure = None
+            if trial.state != "SUCCEEDED":
+                failure = trial.outcome(end, view.has_shown).error
         except (WindlassError, KeyboardInterrupt) as error:
             failure = error.with_traceback(None)
         if failure is not None:

@@ -185,7 +185,7 @@ class Function(Generic[P, R]):
                 trial, end = run_and_watch(client, draft, view)
         except (WindlassError, KeyboardInterrupt) as error:
             return Outcome(error=error.with_traceback(None))
-        return trial.outcome(end)
+        return trial.outcome(end, view.has_shown)
 
     def _plan(self, view: View | None = None, client: Client | None = None) -> tuple[Client, Plan]:
         from windlass.client.connection.in_pod import check_asking

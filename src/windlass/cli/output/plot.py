@@ -22,6 +22,7 @@ def draw(
     plain: bool = False,
     marks: str = "",
     paint: Callable[[str, int], str] = lambda text, _curve: text,
+    format_step: Callable[[float], str] = "{:g}".format,
 ) -> list[str]:
     r"""Draw curves as lines of text, with values at the left and steps below.
 
@@ -53,7 +54,7 @@ def draw(
         f"{label.rjust(margin)} {'|' if plain else '┤'}{text}".rstrip()
         for label, text in zip(labels, canvas.rows(paint), strict=True)
     ]
-    ends = f"{first:g}", f"{last:g}"
+    ends = format_step(first), format_step(last)
     between = " " * max(canvas.width - len(ends[0]) - len(ends[1]), 1)
     below = ends[0] if first == last else between.join(ends)
     return [*lines, " " * (margin + 2) + below]

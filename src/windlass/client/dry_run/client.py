@@ -16,7 +16,7 @@ from windlass.client.resources.trial.trial import Trial
 from windlass.model.errors import InvalidArgument, ServerError, Unsupported
 from windlass.model.hardware.resources import Capacity
 from windlass.model.records import TrialRecord, TrialState
-from windlass.model.requests import CreateTrial, ServerInfo, StreamEnd
+from windlass.model.requests import CreateTrial, ServerInfo
 from windlass.model.text.quantities import format_size
 from windlass.model.thread_safe_types import learned
 from windlass.packaging.draft import Draft, mask
@@ -227,7 +227,7 @@ class DryTrial(Trial[R]):
         """Return this object unchanged, because the server has no record of it."""
         return self
 
-    def outcome(self, _end: StreamEnd | None = None) -> Outcome:
+    def outcome(self, *_how: object, **_options: object) -> Outcome:
         """Raise `wl.Unsupported`, because a dry run has no outcome."""
         raise nothing_ran()
 

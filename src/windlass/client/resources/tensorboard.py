@@ -1,8 +1,9 @@
 """Starts TensorBoard on the event files of trials.
 
 TensorBoard reads a temporary folder with one sub-folder per trial. On the server's machine, each
-sub-folder is a link to the trial's files. On any other machine, it is a copy that is updated every
-few seconds.
+sub-folder has links to the trial's files. On any other machine, it is a copy. New files are added
+every few seconds. Programs may write event files to `wl.tensorboard_dir()` or to any folder in
+their working folder, such as `runs`.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from windlass.client.resources.trial.artifacts import replicas_of
+from windlass.client.resources.trial.artifacts import EVENT_FILES, replicas_of
 from windlass.model.errors import InvalidArgument, NotFound, WindlassError
+from windlass.worker.blobs.written_files import WORK
+from windlass.worker.common.file_reads import list_folder
 from windlass.worker.common.own_attempt import OUTPUTS
 from windlass.worker.program.output_dir import TENSORBOARD
 from windlass.worker.supervise.linux import die_with_parent
@@ -52,7 +55,8 @@ class TensorBoard:
     def __enter__(self) -> TensorBoard:
         self._folder = tempfile.mkdtemp(prefix="windlass-tensorboard-")
         try:
-            self._lay_out()
+            for trial in self._trials:
+                self._lay_out(trial)
             self._process = subprocess.Popen(
                 [*self._command, "--logdir", self._folder],
                 stdin=subprocess.DEVNULL,
@@ -89,8 +93,7 @@ class TensorBoard:
         Ctrl-C ends the wait, with exit code 0.
         """
         try:
-            if not self._is_here:
-                threading.Thread(target=self._keep_up, daemon=True).start()
+            threading.Thread(target=self._keep_up, daemon=True).start()
             for _ in self._lines():
                 pass  # read all output, because a full pipe would block TensorBoard
             return self._process.wait()
@@ -105,28 +108,22 @@ class TensorBoard:
         """
         return self._trials[0]._transport.endpoint.is_embedded
 
-    def _lay_out(self) -> None:
-        for trial in self._trials:
-            run = os.path.join(self._folder, _run_name(trial))
-            if not self._is_here:
-                trial.download_tensorboard(run)
-                continue
-            replicas = sorted(replicas_of(trial.record))
-            for role, index in replicas:
-                own = f"{role}-{index}"
-                source = os.path.join(trial.directory, own, OUTPUTS, TENSORBOARD)
-                if len(replicas) > 1:
-                    os.makedirs(run, exist_ok=True)
-                os.symlink(source, os.path.join(run, own) if len(replicas) > 1 else run)
+    def _lay_out(self, trial: Trial[Any]) -> None:
+        """Add a trial's files to the folder, unless they are there already."""
+        run = os.path.join(self._folder, _run_name(trial))
+        if self._is_here:
+            _link_events(trial, run)
+        else:
+            trial.download_tensorboard(run)
 
     def _keep_up(self) -> None:
-        """Copy new files from a remote server until all trials have ended."""
+        """Add new files until all trials have ended."""
         left = list(self._trials)
         while left and not self._done.wait(_EVERY):
             for trial in list(left):
-                with contextlib.suppress(WindlassError):  # the next update retries
+                with contextlib.suppress(WindlassError, OSError):  # the next update retries
                     is_over = trial.refresh().is_finished
-                    trial.download_tensorboard(os.path.join(self._folder, _run_name(trial)))
+                    self._lay_out(trial)
                     if is_over:
                         left.remove(trial)
 
@@ -154,6 +151,31 @@ def download_boards(trials: Sequence[Trial[Any]], folder: str) -> None:
         trial.download_tensorboard(os.path.join(folder, _run_name(trial)))
 
 
+def _link_events(trial: Trial[Any], run: str) -> None:
+    """Create links to the TensorBoard files of a trial on this machine."""
+    replicas = sorted(replicas_of(trial.record))
+    for role, index in replicas:
+        own = f"{role}-{index}"
+        top = os.path.join(run, own) if len(replicas) > 1 else run
+        source = os.path.join(trial.directory, own)
+        board = os.path.join(source, OUTPUTS, TENSORBOARD)
+        for name in list_folder(board):
+            _link(os.path.join(board, name), os.path.join(top, name))
+        for file in trial.list_artifacts(EVENT_FILES, role=role, index=index):
+            path = os.fsdecode(file.path)
+            if not path.startswith(f"{TENSORBOARD}/"):
+                in_outputs = os.path.join(source, OUTPUTS, path)
+                is_output = os.path.lexists(in_outputs)
+                real = in_outputs if is_output else os.path.join(source, WORK, path)
+                _link(real, os.path.join(top, path))
+
+
+def _link(source: str, path: str) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        os.symlink(source, path)
+
+
 def _with_files(trials: Sequence[Trial[Any]]) -> list[Trial[Any]]:
     """Return the trials that have TensorBoard files or might still write such files."""
     with_files = [trial for trial in trials if not trial.is_finished or _has_files(trial)]
@@ -161,13 +183,15 @@ def _with_files(trials: Sequence[Trial[Any]]) -> list[Trial[Any]]:
         ids = ", ".join(str(trial.id) for trial in trials) or "none"
         raise NotFound(
             f"These trials wrote nothing for TensorBoard: {ids}.",
-            hint="Write events to wl.tensorboard_dir(): SummaryWriter(wl.tensorboard_dir())",
+            hint="Write events to a folder such as runs, or to wl.tensorboard_dir(): "
+            "SummaryWriter(wl.tensorboard_dir())",
         )
     return with_files
 
 
 def _has_files(trial: Trial[Any]) -> bool:
-    return next(trial.list_artifacts(f"{TENSORBOARD}/*"), None) is not None
+    patterns = (f"{TENSORBOARD}/*", EVENT_FILES)
+    return any(next(trial.list_artifacts(pattern), None) is not None for pattern in patterns)
 
 
 def _run_name(trial: Trial[Any]) -> str:

@@ -19,6 +19,7 @@ from operator import add, attrgetter
 from typing import TYPE_CHECKING, TextIO
 
 from windlass.client.connection.wait_reports import show_in, stop_showing_in
+from windlass.client.terminal.recent_output import RecentOutput
 from windlass.client.terminal.sanitize import RESET, Reach, leaves_colour, tame
 from windlass.client.terminal.screen import (
     Redraw,
@@ -78,6 +79,7 @@ class View:
         self._coloured: set[TextIO] = set()  # terminals where a colour is active
         self._open_line: TextIO | None = None  # the stream with an unfinished line
         self._last_target: TextIO | None = None
+        self._recent = RecentOutput()
         self._lanes: Lanes | None = None  # set only for a trial with several replicas
         self._colours = {self._out: may_colour(self._out), self._err: may_colour(self._err)}
         self._lock = threading.Lock()
@@ -139,7 +141,12 @@ class View:
 
     def show(self, part: LogPart) -> None:
         """Print a piece of output to the stream that the program wrote it to, stdout or stderr."""
+        self._recent.add(part)
         self.show_all((part,))
+
+    def has_shown(self, text: str) -> bool:
+        """Return whether the output printed last contains a text."""
+        return sys.stderr is not None and self._recent.contains(text)
 
     def show_all(self, parts: Iterable[LogPart]) -> None:
         """Print pieces of output to the streams that the program wrote them to, stdout or stderr.

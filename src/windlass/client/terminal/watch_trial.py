@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.client.client import Client
 from windlass.client.connection.event_stream import News, TrialEvents
+from windlass.client.connection.interrupt import interrupt
 from windlass.client.connection.submit import send
 from windlass.client.connection.transport import request_path
 from windlass.client.resources.trial.outcome import how_it_ended
@@ -20,7 +21,7 @@ from windlass.client.terminal.wait_notice import WaitNotice
 from windlass.model.errors import WindlassError
 from windlass.model.logs import LogPage
 from windlass.model.records import TrialRecord, TrialState
-from windlass.model.requests import CreateTrial, StopTrial, StreamEnd, TrialPage
+from windlass.model.requests import CreateTrial, StreamEnd, TrialPage
 from windlass.model.run_time import seconds_run
 from windlass.model.status import NOTHING_TO_JUDGE_BY, Event
 from windlass.model.text.quantities import format_duration
@@ -137,12 +138,12 @@ class _Watcher:
 
     def _ask_to_stop(self, reason: str) -> None:
         """Send the stop request, even if the user presses Ctrl-C again in the meantime."""
-        path = request_path("trials", self._following.trial_id, "stop")
-        body = StopTrial(reason=reason)
+        transport, trial_id = self._client.transport, self._following.trial_id
+        assert trial_id is not None  # noqa: S101 -- the trial's record has arrived
         try:
-            self._client.transport.ask("POST", path, TrialRecord, body=body)
+            interrupt(transport, trial_id, reason)
         except KeyboardInterrupt:
-            self._client.transport.ask("POST", path, TrialRecord, body=body)
+            interrupt(transport, trial_id, reason)
             raise
 
     def _show(self, news: News) -> StreamEnd | None:
@@ -222,4 +223,4 @@ def _stop_unseen(client: Client, key: str, reason: str) -> None:
     """Stop a trial that may have been submitted although Ctrl-C interrupted the request."""
     page = client.transport.ask("GET", "/trials", TrialPage, query={"uid": key})
     for record in page.items:
-        Trial(client.transport, record).stop(reason=reason)
+        interrupt(client.transport, record.id, reason)

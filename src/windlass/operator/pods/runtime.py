@@ -119,9 +119,11 @@ class PodRuntime:
             self._jobs.refuse(made_from, invalid_pod_error(refused, made_from, replica))
             raise NotYet(refused.message, is_notified=False) from None
 
-    def delete(self, job: Job, replica: ReplicaId, grace: float) -> None:
+    def delete(
+        self, job: Job, replica: ReplicaId, grace: float, *, interrupt: bool = False
+    ) -> None:
         """Delete an attempt's pod. The pod's template sets the grace period."""
-        del grace
+        del grace, interrupt
         for pod in self._owned(PODS, job.uid):
             if replica_of(labels_of(pod)) == replica and "deletionTimestamp" not in pod["metadata"]:
                 self._delete(PODS, pod, job.uid)

@@ -121,7 +121,9 @@ class KubernetesRuntime:
         ask_for(self._home, job, replica, assignment)
         self._actions.make(record, job, attempt)
 
-    def delete(self, job: Job, replica: ReplicaId, grace: float) -> None:
+    def delete(
+        self, job: Job, replica: ReplicaId, grace: float, *, interrupt: bool = False
+    ) -> None:
         """Stop an attempt through its agent, if the agent has started.
 
         If the agent has not started, delete the pod.
@@ -135,7 +137,7 @@ class KubernetesRuntime:
         if attempt.has_ended:
             self._actions.end(record, attempt)
             return
-        attempt.request_stop(grace)
+        attempt.request_stop(grace, interrupt=interrupt)
         if not attempt.was_made:
             attempt.record_never_started()
             self._notify(job.uid)

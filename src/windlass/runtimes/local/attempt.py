@@ -149,14 +149,15 @@ class Attempt(AttemptFiles):
             return seen
         return msgspec.structs.replace(seen, ended=time.time())
 
-    def stop(self, grace: float, reason: str) -> None:
+    def stop(self, grace: float, *, interrupt: bool = False) -> None:
         """Stop the attempt. If it has not started yet, prevent its start."""
         if self.has_ended or not exists(self.path):
             return
         try:
             # Write the file before checking the lock. A supervisor that takes the lock later sees
             # the file.
-            write_json(self._file(paths.STOP), {"grace": grace, "reason": reason})
+            order = {"grace": grace, "interrupt": interrupt, "reason": ""}
+            write_json(self._file(paths.STOP), order)
         except OSError:
             # The disk is full. Without the stop file, the supervisor uses its own grace period.
             if not self._signal_supervisor():

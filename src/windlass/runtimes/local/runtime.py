@@ -123,10 +123,12 @@ class LocalRuntime:
         else:
             self._failing_since.pop(attempt.path, None)
 
-    def delete(self, job: Job, replica: ReplicaId, grace: float) -> None:
+    def delete(
+        self, job: Job, replica: ReplicaId, grace: float, *, interrupt: bool = False
+    ) -> None:
         """Stop an attempt, by force after `grace` seconds. Ignore an ended attempt."""
         attempt = self._attempt(job, replica)
-        attempt.stop(grace, "")
+        attempt.stop(grace, interrupt=interrupt)
         if attempt.is_external:
             self.nudges.notify_after(grace, job.uid)  # to check whether the process stopped itself
 

@@ -19,6 +19,7 @@ from windlass.server.stores.metrics.base import MetricStore
 from windlass.server.stores.private_files import PrivateFiles
 from windlass.server.stores.trials.rows import Outcome
 from windlass.server.stores.trials.store import TrialStore
+from windlass.server.stores.work_folders import WorkFolders
 from windlass.worker.common.atomic_files import remove_unfinished
 from windlass.worker.common.file_reads import is_file, read_json
 
@@ -48,6 +49,7 @@ class ControllerStore:
         self._metrics = metrics
         self._checkpoints = checkpoints
         self._publish = publish
+        self._work_folders = WorkFolders(home.path / "trials")
 
     def load(self, uid: str) -> tuple[Job, JobStatus] | None:
         """Return a job and its status."""
@@ -81,8 +83,11 @@ class ControllerStore:
             self._checkpoints.take_in(job.trial_id)
         if new.settled:
             self._checkpoints.tidy(job.trial_id)
-            for _, folder in attempts(self._home.path, job.trial_id):
+            folders = [folder for _, folder in attempts(self._home.path, job.trial_id)]
+            for folder in folders:
                 remove_unfinished(str(folder))
+            own = {folder.parent for folder in folders}
+            events = [*events, *self._work_folders.settle(job.trial_id, own)]
         ends = new.is_finished and not old.is_finished
         outcome = self._collect(job, new, replicas) if ends else None
         if not self._trials.save(uid, old, new, events, replicas, outcome):

@@ -84,7 +84,7 @@ async def stop(services: Services, record: TrialRecord, order: StopTrial) -> Non
     from windlass.server.operations.stop import stop_all
 
     try:
-        await services.trials.request_stop(record.id, order.reason, order.grace)
+        await services.trials.request_stop(record.id, order)
         services.hub.publish(record.id)
     finally:  # also on a full disk, because these trials may be the ones that fill the disk
         await stop_all(services, await services.relations.children_going_on(record.id), order)

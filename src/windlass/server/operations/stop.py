@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 from windlass.model.job import GeneratorCall
@@ -34,7 +35,7 @@ async def stop(services: Services, trial_id: int, order: StopTrial) -> None:
         # On a full disk, stop the processes first, because they may be filling the disk.
         if not is_disk_full(error):
             raise
-        if not await _tell_processes(services, trial_id, order.grace):
+        if not await _tell_processes(services, trial_id, order):
             raise
         task = asyncio.create_task(_record_when_there_is_space(services, trial_id, order))
         services.tasks.add(task)
@@ -86,7 +87,7 @@ async def stop_all(services: Services, trial_ids: Iterable[int], order: StopTria
 
 
 async def _record(services: Services, trial_id: int, order: StopTrial) -> None:
-    uid = await services.trials.request_stop(trial_id, order.reason, order.grace)
+    uid = await services.trials.request_stop(trial_id, order)
     if uid is not None:
         try:
             if order.force:
@@ -96,7 +97,7 @@ async def _record(services: Services, trial_id: int, order: StopTrial) -> None:
             services.hub.publish(trial_id)
 
 
-async def _tell_processes(services: Services, trial_id: int, grace: float) -> bool:
+async def _tell_processes(services: Services, trial_id: int, order: StopTrial) -> bool:
     """Stop a trial's unfinished attempts through the runtime. Return whether there were any."""
     record = await services.trials.record(trial_id)
     living = [
@@ -105,7 +106,8 @@ async def _tell_processes(services: Services, trial_id: int, grace: float) -> bo
         if not Phase(attempt.phase).is_final
     ]
     for replica in living:
-        await asyncio.to_thread(services.runtime.delete, record.job, replica, grace)
+        stop = partial(services.runtime.delete, record.job, replica, order.grace)
+        await asyncio.to_thread(stop, interrupt=order.interrupt)
     return bool(living)
 
 

@@ -1,14 +1,15 @@
-"""Artifacts: the files that programs write to their output folders.
+"""Artifacts: the files that programs write to their output folders and working folders.
 
-Only this module knows the location of these folders. Programs may leave anything there, so the
-store lists only regular files and links to files in the same folder, and never opens a file that
-could block, such as a pipe.
+Both folders of a replica appear as one. If a file exists in both, the store lists the file in the
+output folder. Programs may leave anything there, so the store lists only regular files and links to
+files in the same folder, and never opens a file that could block, such as a pipe.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fnmatch
+import heapq
 import os
 import stat
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from typing import NamedTuple
 
 from windlass.model.records import OutputFile
 from windlass.runtimes.paths import trial_dir
+from windlass.worker.blobs.written_files import WORK, LeftOut, WrittenFile, is_ignored, walk
 from windlass.worker.common.file_reads import list_folder
 from windlass.worker.common.own_attempt import OUTPUTS
 
@@ -69,7 +71,7 @@ class ArtifactStore:
         return items, None
 
     def open(self, trial_id: int, location: ArtifactLocation) -> int:
-        """Open a file in the output folder for reading.
+        """Open a file in the output folder or working folder for reading.
 
         Raise `OSError` if it is not a regular file.
         """
@@ -78,7 +80,12 @@ class ArtifactStore:
             raise FileNotFoundError(2, "there is no such file")
         trial = os.fsencode(os.path.realpath(trial_dir(self._home, trial_id)))
         role, index = location.replica
-        return _open_inside(trial, f"{role}-{index}/{OUTPUTS}".encode(), location.path)
+        try:
+            return _open_inside(trial, f"{role}-{index}/{OUTPUTS}".encode(), location.path)
+        except FileNotFoundError:
+            if any(map(is_ignored, parts)):
+                raise
+        return _open_inside(trial, f"{role}-{index}/{WORK}".encode(), location.path)
 
     def _files(
         self, trial_id: int, query: ArtifactQuery, after: ArtifactLocation | None
@@ -90,8 +97,7 @@ class ArtifactStore:
             if after is not None and replica < after.replica:
                 continue
             beyond = after.path if after is not None and replica == after.replica else b""
-            root = os.fsencode(self._folder(trial_id, replica))
-            for path, status, problem in _walk(root, beyond):
+            for path, status, problem in _written(self._folder(trial_id, replica), beyond):
                 yield (
                     ArtifactLocation(replica, path),
                     OutputFile.of(
@@ -105,7 +111,7 @@ class ArtifactStore:
                 )
 
     def _replicas(self, trial_id: int) -> list[tuple[str, int]]:
-        """Return the role and index of each of a trial's replicas that has an output folder."""
+        """Return the role and index of each of a trial's replicas that has a folder."""
         replicas = []
         for name in list_folder(trial_dir(self._home, trial_id)):
             role, _, index = name.rpartition("-")
@@ -113,71 +119,34 @@ class ArtifactStore:
                 continue
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 replica = (role, int(index))
-                folder = self._folder(trial_id, replica)
-                if all(stat.S_ISDIR(os.lstat(path).st_mode) for path in (folder.parent, folder)):
+                if stat.S_ISDIR(os.lstat(self._folder(trial_id, replica)).st_mode):
                     replicas.append(replica)
         return sorted(replicas)
 
     def _folder(self, trial_id: int, replica: tuple[str, int]) -> Path:
         role, index = replica
-        return trial_dir(self._home, trial_id) / f"{role}-{index}" / OUTPUTS
+        return trial_dir(self._home, trial_id) / f"{role}-{index}"
 
 
-def _walk(root: bytes, beyond: bytes) -> Iterator[tuple[bytes, os.stat_result | None, str]]:
-    """Yield the files below a folder that come after the path `beyond`, sorted by path.
-
-    For an unreadable folder, yield its path and an error message.
-    """
-    waiting = [_inside(root, b"", beyond.split(b"/") if beyond else [])]
-    while waiting:
-        path, rest = next(waiting[-1], (None, []))
-        if path is None:
-            waiting.pop()
-            continue
-        try:
-            status = os.lstat(os.path.join(root, path))
-            if stat.S_ISLNK(status.st_mode):
-                status = _target(root, path)
-            elif stat.S_ISDIR(status.st_mode):
-                waiting.append(_inside(root, path, rest))
-                continue
-        except FileNotFoundError:
-            continue  # the entry was deleted meanwhile
-        except OSError as error:
-            yield path, None, f"it cannot be read: {error.strerror}"
-            continue
-        if stat.S_ISREG(status.st_mode):
-            yield path, status, ""
+def _written(replica: Path, beyond: bytes) -> Iterator[WrittenFile]:
+    """Yield the files in a replica's output folder and working folder, sorted by path."""
+    in_order = heapq.merge(
+        _walk(replica / OUTPUTS, beyond),
+        _walk(replica / WORK, beyond, LeftOut(str(replica))),
+        key=lambda file: file.path.split(b"/"),
+    )
+    last = None
+    for file in in_order:
+        if file.path != last:  # the output folder comes first
+            yield file
+        last = file.path
 
 
-def _inside(root: bytes, folder: bytes, beyond: list[bytes]) -> Iterator[tuple[bytes, list[bytes]]]:
-    """Return the sorted entries of a folder that come after the path `beyond`.
-
-    The second element of each pair is the rest of `beyond`, which applies inside that entry.
-    """
-    first = beyond[0] if beyond else b""
-    kept: list[tuple[bytes, list[bytes]]] = []
-    for name in os.listdir(os.path.join(root, folder)):
-        if name > first:
-            kept.append((name, []))
-        elif name == first and len(beyond) > 1:
-            kept.append((name, beyond[1:]))
-    kept.sort()
-    return ((os.path.join(folder, name), rest) for name, rest in kept)
-
-
-def _target(root: bytes, path: bytes) -> os.stat_result:
-    """Return the file status of the target to which a link in an output folder leads.
-
-    If the target is outside `root` or is a folder, return the link's own status.
-    """
-    real = os.path.realpath(os.path.join(root, path))
-    if not real.startswith(os.path.realpath(root) + b"/"):
-        return os.lstat(os.path.join(root, path))
-    status = os.lstat(real)
-    # Do not follow links to folders. The files in such a folder are listed under their own paths,
-    # and links may form a loop.
-    return os.lstat(os.path.join(root, path)) if stat.S_ISDIR(status.st_mode) else status
+def _walk(folder: Path, beyond: bytes, *is_left_out: LeftOut) -> Iterator[WrittenFile]:
+    """Walk a folder unless a program has replaced it with a link."""
+    if folder.is_symlink():
+        return iter(())
+    return walk(os.fsencode(folder), beyond, *is_left_out)
 
 
 def _open_inside(trial: bytes, outputs: bytes, path: bytes) -> int:

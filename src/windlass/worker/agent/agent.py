@@ -155,8 +155,10 @@ class Agent:
             self._give_up = time.monotonic() + self._grace
         return True
 
-    def _stop(self, grace: float) -> None:
+    def _stop(self, grace: float, interrupt: bool = False) -> None:
         """Tell the supervisor to stop the program within a grace period in seconds.
+
+        If `interrupt` is true, the first signal is SIGINT.
 
         The supervisor reads the grace period from a file. If the disk is too full for this file,
         the stop has no grace period.
@@ -164,7 +166,8 @@ class Agent:
         with self._stopping:
             try:
                 path = os.path.join(self._dir, "stop.json")
-                retried(lambda: write_json(path, {"grace": grace, "reason": ""}), _STOP_RETRIES)
+                order = {"grace": grace, "interrupt": interrupt, "reason": ""}
+                retried(lambda: write_json(path, order), _STOP_RETRIES)
             except OSError as error:
                 sys.stderr.write(
                     "windlass: stopping without a grace period, which could not be "

@@ -26,7 +26,7 @@ class Orders:
     """Receives orders in its own thread and writes them to files that the program reads."""
 
     def __init__(
-        self, channel: Channel, base: str, attempt_dir: str, on_stop: Callable[[float], None]
+        self, channel: Channel, base: str, attempt_dir: str, on_stop: Callable[[float, bool], None]
     ) -> None:
         self._channel = channel
         self._base = base
@@ -47,7 +47,7 @@ class Orders:
         except Refused:
             # The trial was deleted, or a newer attempt has replaced this one.
             self.is_dismissed = True
-            self._on_stop(0.0)
+            self._on_stop(0.0, False)
 
     def _receive_one(self) -> None:
         try:
@@ -62,7 +62,7 @@ class Orders:
     def _execute(self, orders: dict[str, Any]) -> None:
         stop = orders.get("stop")
         if stop:
-            self._on_stop(float(stop.get("grace", 0.0)))
+            self._on_stop(float(stop.get("grace", 0.0)), bool(stop.get("interrupt")))
         if orders.get("should_stop"):
             write_json(os.path.join(self._trial, "should_stop"), orders["should_stop"])
         # set last, so that the server resends an order that failed here

@@ -1,4 +1,4 @@
-"""Uploads checkpoints and output files to the server.
+"""Uploads checkpoints to the server.
 
 A checkpoint exists on the server as soon as its record does. The agent therefore uploads the
 missing files first and the record last. Because a pod's disk is small, the agent deletes what the
@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import os
 import sys
-from urllib.parse import quote
 
-from windlass.worker.agent.http_channel import Changed, FileBody, Refused
+from windlass.worker.agent.http_channel import FileBody, Refused
 from windlass.worker.blobs.digest import path_in_store
 from windlass.worker.blobs.manifest import blobs_of, decode
 from windlass.worker.blobs.verified_reads import read_blob
@@ -19,11 +18,10 @@ from windlass.worker.checkpoints import records as checkpoint_records
 from windlass.worker.checkpoints import shards
 from windlass.worker.common.atomic_files import remove_if_there, write_json
 from windlass.worker.common.file_reads import read_json
-from windlass.worker.common.own_attempt import OUTPUTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from windlass.worker.agent.http_channel import Channel
@@ -38,17 +36,15 @@ def note_shipped(folder: str, number: int) -> None:
 
 
 class CheckpointUploads:
-    """Uploads an attempt's checkpoints and output files."""
+    """Uploads an attempt's checkpoints."""
 
     def __init__(self, channel: Channel, base: str, launch: dict[str, Any]) -> None:
         self._channel = channel
         self._base = base
         self._folder: str = launch["checkpoints"]
         self._blobs: str = launch["blobs"]
-        self._outputs = os.path.join(os.path.dirname(launch["work"]), OUTPUTS)
         noted = read_json(os.path.join(self._folder, _SHIPPED)) or {}
         self._upto = int(noted.get("upto") or 0)  # the highest number on the server
-        self._sent: dict[str, tuple[int, int]] = {}  # size and time of each uploaded output file
         self._done_with: set[str] = set()  # uploaded blobs that may be deleted here
 
     def ship_checkpoints(self, deadline: float | None = None) -> None:
@@ -149,23 +145,6 @@ class CheckpointUploads:
         manifest = saved["manifest"]
         return [*_listed(self._blobs, manifest), manifest]
 
-    def ship_outputs(self, deadline: float | None = None) -> None:
-        """Upload new and changed output files."""
-        for path, seen in _files(self._outputs):
-            output = os.path.relpath(path, self._outputs)
-            stamp = (seen.st_size, seen.st_mtime_ns)
-            if self._sent.get(output) == stamp:
-                continue
-            try:
-                body = FileBody(path)
-                where = f"outputs?path={quote(os.fsencode(output), safe='')}"
-                self._channel.send(self._base, where, body, deadline=deadline)
-            except (FileNotFoundError, Changed):
-                continue  # the file was deleted or changed; the next scan uploads it
-            except Refused as error:
-                _refused(f"the output {output!a}", error)
-            self._sent[output] = stamp
-
 
 def _refused(what: str, error: Refused) -> None:
     """Log that the server permanently rejects an upload, which `what` describes.
@@ -184,19 +163,3 @@ def _listed(blobs: str, manifest: str) -> list[str]:
         return list(blobs_of(decode(read_blob(blobs, manifest))))
     except (FileNotFoundError, ValueError, KeyError):
         return []
-
-
-def _files(folder: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield the regular files below a folder, without following links."""
-    try:
-        entries: Iterable[os.DirEntry[str]] = sorted(os.scandir(folder), key=lambda e: e.name)
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    for entry in entries:
-        try:
-            if entry.is_dir(follow_symlinks=False):
-                yield from _files(entry.path)
-            elif entry.is_file(follow_symlinks=False):
-                yield entry.path, entry.stat(follow_symlinks=False)
-        except FileNotFoundError:
-            continue  # the file was deleted after the scan of its folder

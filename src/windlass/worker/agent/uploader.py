@@ -7,10 +7,12 @@ import os
 import sys
 import threading
 import time
+from functools import partial
 
 from windlass.worker.agent.http_channel import GivenUp, NoRoom, Refused
 from windlass.worker.agent.upload_checkpoints import CheckpointUploads
 from windlass.worker.agent.upload_files import FileUploads
+from windlass.worker.agent.upload_outputs import OutputUploads
 from windlass.worker.common.file_reads import may_pass, read_json, retried
 from windlass.worker.common.nudge import CHECKPOINT
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from windlass.worker.agent.http_channel import Channel
 
 _GATHER = 0.02  # seconds to collect data, so that many lines share one request
-_OUTPUTS_EVERY = 10.0  # seconds between two scans of the output folder
+_OUTPUTS_EVERY = 10.0  # seconds between two scans for output files
 _FULL = 5.0  # seconds before the next try if the server's disk is full
 _AGAIN = 1.0  # seconds before the exit record is resent after an unexpected error
 
@@ -36,6 +38,7 @@ class Uploader:
         launch: dict[str, Any] = retried(lambda: read_json(launch_file) or {})
         self._shipping = FileUploads(channel, base, attempt_dir)
         self._saved = retried(lambda: CheckpointUploads(channel, base, launch))
+        self._outputs = OutputUploads(channel, base, launch)
         self._has_news = threading.Event()
         self._has_saved = False
         self._reported: set[str] = set()
@@ -68,7 +71,7 @@ class Uploader:
             # disk is full.
             self._ship_at_last(self._saved.ship_parts)
             self._ship_at_last(self._saved.ship_checkpoints)
-            self._ship_at_last(self._saved.ship_outputs)
+            self._ship_at_last(partial(self._outputs.ship, is_over=True))
             self._ship_at_last(self._shipping.ship_last)
             self._ship_end(is_taken_away)
         except GivenUp:
@@ -146,7 +149,7 @@ class Uploader:
             self._has_saved = False
             offers = [self._saved.ship_parts, self._saved.ship_checkpoints]
         if with_outputs:
-            offers.append(self._saved.ship_outputs)
+            offers.append(self._outputs.ship)
         were_taken = [self._try(offer) for offer in offers]
         if all(were_taken):
             self._shipping.trouble = ""

@@ -57,6 +57,12 @@ class Saver:
         """The replica's name, which is unique among all trials."""
         return f"{os.path.basename(_up(self.folder, 1))}.{self.role}.{self.index}."
 
+    @property
+    def attempt_dir(self) -> str:
+        """The attempt's directory."""
+        replica = f"{self.role}-{self.index}"
+        return os.path.join(os.path.dirname(self.folder), replica, str(self.attempt))
+
     def facts(self) -> dict[str, Any]:
         return {"role": self.role, "index": self.index, "attempt": self.attempt}
 
@@ -73,10 +79,11 @@ def save(
     `reported_step` is the highest step that the program has reported.
     """
     from windlass.worker.blobs.writer import BlobWriter, held
+    from windlass.worker.blobs.written_files import note_saved
 
     uid = os.urandom(16).hex()
     with held(saver.blobs), BlobWriter(saver.blobs, begin(saver)) as keeper:
-        entries = keep_all(keeper, saver, path)
+        entries, statuses = keep_all(keeper, saver, path)
         record = {
             "uid": uid,
             "name": name_of(path),
@@ -88,6 +95,7 @@ def save(
         if reported_step is not None:
             record["reported_step"] = reported_step
         put(keeper, saver.folder, record, entries)
+    note_saved(saver.attempt_dir, statuses)  # the files now exist twice
     return uid
 
 
@@ -109,8 +117,13 @@ def begin(saver: Saver) -> str:
     return f"{mine}{os.getpid()}-{get_ident()}"
 
 
-def keep_all(keeper: BlobWriter, saver: Saver, path: str) -> list[Entry]:
-    """Store all files below a path and return their manifest entries, sorted by path."""
+def keep_all(
+    keeper: BlobWriter, saver: Saver, path: str
+) -> tuple[list[Entry], list[os.stat_result]]:
+    """Store all files below a path.
+
+    Return their manifest entries, sorted by path, and the status of each file.
+    """
     from windlass.worker.blobs.bundle_small_files import SMALL, keep_small
     from windlass.worker.blobs.scan_files import (
         changed_while_saved,
@@ -132,7 +145,7 @@ def keep_all(keeper: BlobWriter, saver: Saver, path: str) -> list[Entry]:
     if not is_as_it_was(path, files, saver.folder):
         raise changed_while_saved(path)
     keeper.settle()
-    return entries
+    return entries, [file.seen for file in files if not file.is_folder]
 
 
 def put(keeper: BlobWriter, folder: str, record: Mapping[str, Any], entries: list[Entry]) -> int:

@@ -49,7 +49,7 @@ def save(
     from windlass.worker.blobs.writer import BlobWriter, held
 
     with held(saver.blobs), BlobWriter(saver.blobs, checkpoint_records.begin(saver)) as keeper:
-        entries = checkpoint_records.keep_all(keeper, saver, path)
+        entries, _ = checkpoint_records.keep_all(keeper, saver, path)
         part = {
             **saver.facts(),
             "name": checkpoint_records.name_of(path) if os.path.isdir(path) else f"step-{step}",

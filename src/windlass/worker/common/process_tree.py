@@ -73,6 +73,12 @@ class ProcessTree:
                 if group != self._first:
                     _kill(pid, signal_number)
 
+    def interrupt(self) -> None:
+        """Send SIGINT to the child's process group, as a terminal does after Ctrl-C."""
+        if self.first_status is None:
+            for number in (signal.SIGINT, signal.SIGCONT):
+                _kill(-self._first, number)
+
     def _has_descendants(self) -> bool:
         try:
             return bool(descendants())
@@ -90,24 +96,36 @@ class ProcessTree:
 
 
 class Termination:
-    """Ends a process tree: SIGTERM to all processes and, after the grace period, SIGKILL."""
+    """Ends a process tree: SIGTERM to all processes and, after the grace period, SIGKILL.
+
+    SIGINT may come before. As after Ctrl-C in a terminal, only the child's process group receives
+    SIGINT.
+    """
 
     def __init__(self, family: ProcessTree) -> None:
         self.was_first_signalled = False  # whether the child was running when this began
         self.was_first_killed = False
         self._family = family
+        self._is_interrupted = False
         self._is_terminating = False
         self._killed_at: float | None = None
 
-    def urge(self, now: float, by: float) -> float:
+    def urge(self, now: float, by: float, terminate_at: float = 0.0) -> float:
         """Send the signals that are due to the process tree. Return when to call this again.
 
-        `by` is the end of the grace period. Both times have the same clock.
+        `by` is the end of the grace period. Before the time `terminate_at`, the signal is SIGINT.
+        All times have the same clock.
         """
         lives = self._family.first_status is None
         if not self._is_terminating:
+            if not self._is_interrupted:
+                self.was_first_signalled = lives
+            if now < terminate_at:
+                if not self._is_interrupted:
+                    self._is_interrupted = True
+                    self._family.interrupt()
+                return min(by, terminate_at)
             self._is_terminating = True
-            self.was_first_signalled = lives
             self._family.send(signal.SIGTERM)
         if now < by:
             return by

@@ -55,7 +55,8 @@ def run_call(attempt_dir: str) -> None:
         raise
     except KeyboardInterrupt as error:
         sys.last_value = error  # exit handlers read this variable after an uncaught exception
-        failure.show(error)
+        failure.attempt_dir = moved_dir(attempt_dir, supervisor)
+        failure.show_interrupt(error)
         sys.exit(130)
     except BaseException as error:  # noqa: BLE001  # every exception of user code is recorded
         sys.last_value = error

@@ -9,6 +9,7 @@ import os
 import sys
 
 from windlass.worker.common.atomic_files import retry_write, write_bytes, write_json
+from windlass.worker.common.file_reads import exists
 from windlass.worker.common.mask_secrets import mask_text
 
 TYPE_CHECKING = False
@@ -39,6 +40,20 @@ class Failure:
             sys.stderr.flush()
         except (OSError, ValueError, AttributeError):
             pass  # user code may have closed stderr
+
+    def show_interrupt(self, error: KeyboardInterrupt) -> None:
+        """Print a KeyboardInterrupt's traceback, or only its location if Windlass sent SIGINT.
+
+        A requested stop is not an error of the program.
+        """
+        if not exists(os.path.join(self.attempt_dir, "stop.json")):
+            self.show(error)
+            return
+        try:
+            sys.stderr.write(f"KeyboardInterrupt{self._location(error)}\n")
+            sys.stderr.flush()
+        except (OSError, ValueError, AttributeError):
+            pass  # as in `show`
 
     def note(self, error: BaseException) -> None:
         """Keep an exception's traceback for `record`, but do not print the traceback."""
@@ -84,6 +99,19 @@ class Failure:
             retry_write(lambda: write_json(path, report), "the exception")
         except OSError as error:
             sys.stderr.write(f"windlass: the exception could not be recorded: {error}\n")
+
+    def _location(self, error: BaseException) -> str:
+        """Return the location of an exception, preferably in the project's own code."""
+        import traceback
+
+        _leave_out_own_frames(error)
+        frames = traceback.extract_tb(error.__traceback__)
+        for frame in reversed(frames):
+            for folder in filter(None, (self._work, os.path.realpath(self._work), self._root)):
+                if frame.filename.startswith(folder.rstrip("/") + "/"):
+                    path = os.path.relpath(frame.filename, folder)
+                    return f" at {path}:{frame.lineno} in {frame.name}"
+        return f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
 
     def _format(self, error: BaseException) -> str:
         """Return an exception's traceback without Windlass frames and with the author's paths."""

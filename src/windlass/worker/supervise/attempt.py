@@ -208,7 +208,7 @@ class Supervision:
         if launch["volumes"]:
             from windlass.worker.supervise.volumes import link_volumes
 
-            link_volumes(launch["volumes"], cwd)
+            link_volumes(launch["volumes"], launch["work"], launch["workdir"])
         if launch["executable"]["type"] == "process":  # it never calls `wl.output_dir`
             make_folder(child_process.output_folder(launch), 0o700)
         environ = child_process.build_environ(launch, self._private, python, os.environ)
@@ -355,7 +355,7 @@ class Supervision:
             is_by_others = code == -signal.SIGKILL and not departure.was_first_killed
             if is_by_others and out_of_memory.oom_kills() > kills_before:
                 ending["message"] = out_of_memory.why_killed()
-        elif code:
+        elif code and not departure.was_first_signalled:
             from windlass.worker.supervise.find_exception import find_exception
 
             self._watch.flush_log()
@@ -405,10 +405,13 @@ class Supervision:
                     if self._state["stage"] == "running":
                         self._enter("stopping", "")
                         watch.hang_up()
-                    due = departure.urge(now, watch.stop_by)
+                    due = departure.urge(now, watch.stop_by, watch.terminate_at)
             elif is_left and not departure.is_hopeless(now):
                 leftovers_by = leftovers_by or now + _GRACE_FOR_LEFTOVERS
-                due = departure.urge(now, min(leftovers_by, watch.stop_by or leftovers_by))
+                by = min(leftovers_by, watch.stop_by or leftovers_by)
+                # Processes that received SIGINT have a moment to end by themselves.
+                pause = min(watch.terminate_at, leftovers_by - _GRACE_FOR_LEFTOVERS / 2)
+                due = departure.urge(now, by, pause)
             else:
                 due = drained_by = drained_by or now + _DRAIN
                 if not watch.is_reading or now >= drained_by:

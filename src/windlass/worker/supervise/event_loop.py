@@ -35,6 +35,7 @@ class EventLoop:
     ) -> None:
         self.log = SegmentWriter(os.path.join(attempt_dir, "log"))
         self.stop_by: float | None = None  # when the grace period ends, once a stop was requested
+        self.terminate_at = 0.0  # when SIGTERM follows, if the stop begins with SIGINT
         self.is_out_of_time = False  # whether the deadline caused the stop
         self._deadline: float | None = None
         self._dir = attempt_dir
@@ -129,7 +130,8 @@ class EventLoop:
     def begin_to_stop(self) -> None:
         """Handle a stop request.
 
-        If there are several requests, the shortest grace period applies.
+        If there are several requests, the shortest grace period applies. SIGINT comes first only if
+        all of them ask for it, and SIGTERM then follows after half of the time.
         """
         try:
             order = retried(lambda: read_json(os.path.join(self._dir, "stop.json")), 1.0) or {}
@@ -137,8 +139,13 @@ class EventLoop:
             order = {}
         grace = order.get("grace")
         grace = float(grace) if isinstance(grace, (int, float)) else _DEFAULT_GRACE
-        by = time.monotonic() + max(0.0, grace)
-        self.stop_by = by if self.stop_by is None else min(self.stop_by, by)
+        now, grace = time.monotonic(), max(0.0, grace)
+        terminate_at = now + grace / 2 if order.get("interrupt") else now
+        if self.stop_by is None:
+            self.stop_by, self.terminate_at = now + grace, terminate_at
+        else:
+            self.stop_by = min(self.stop_by, now + grace)
+            self.terminate_at = min(self.terminate_at, terminate_at)
 
     def flush_log(self) -> None:
         """Write pending output to the log and nudge the server."""

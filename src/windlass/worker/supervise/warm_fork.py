@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _LULL = 0.005
+_INTERRUPTED = 130  # the exit code after an unhandled KeyboardInterrupt
 
 
 def serve(fd: int) -> None:
@@ -116,6 +117,8 @@ def call_here(attempt_dir: str, environ: Mapping[str, str]) -> None:
         code = 0
     except SystemExit as leaving:
         code = _exit_code(leaving)
+    except KeyboardInterrupt:  # before the function began or after it returned
+        code = _INTERRUPTED
     except BaseException:  # noqa: BLE001  # printed to the trial's log
         sys.excepthook(*sys.exc_info())
     finally:
@@ -233,10 +236,13 @@ def _exit_code(leaving: SystemExit) -> int:
 
 def _finish(code: int, preloaded: Collection[str]) -> int:
     """End the process as Python would: wait for threads, run exit handlers and flush output."""
-    threading = sys.modules.get("threading")
-    if threading is not None:
-        threading._shutdown()
-    atexit._run_exitfuncs()
+    threading: Any = sys.modules.get("threading")
+    for step in (threading and threading._shutdown, atexit._run_exitfuncs):
+        try:
+            if step is not None:
+                step()
+        except KeyboardInterrupt:  # it ends only the wait for a thread or one exit handler
+            code = code or _INTERRUPTED
     _let_go(preloaded)
     for stream in (sys.stdout, sys.stderr):
         if stream is None or getattr(stream, "closed", False):

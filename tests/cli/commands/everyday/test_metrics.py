@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -193,3 +194,36 @@ def test_metric_names_of_the_trial_are_completed(module_shell: Shell, reported: 
     words = f"windlass metrics {reported.id} val"
     done = module_shell(_WINDLASS_COMPLETE="zsh_complete", COMP_WORDS=words, COMP_CWORD="3")
     assert done.stdout.splitlines()[:2] == ["plain", "validation/loss"]
+
+
+@pytest.mark.finding("U19")
+def test_system_metrics_are_printed_only_on_request_and_with_times(
+    module_shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WINDLASS_SYSTEM_METRICS", "0.2")
+    gate = tmp_path / "gate"
+    program = f"import windlass as wl\nwl.report(7, loss=0.5)\nwait_for({str(gate)!r})"
+    trial = module_shell.submit_roles(role(program))
+    number = str(trial.id)
+    eventually(lambda: "system/cpu_percent" in trial.refresh().summary_metrics, "a sample")
+    gate.touch()
+    trial.wait(timeout=PATIENCE)
+
+    done = module_shell("metrics", number)
+    assert "loss" in done.stdout and "system/" not in done.stdout
+    hint = f"System metrics (CPU, memory, disk, GPU): windlass metrics {number} --system"
+    assert done.stderr.splitlines() == [hint]
+    assert list(module_shell.json("metrics", number, "--json")) == ["loss"]
+
+    moment = r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\d"
+    lines = module_shell.good("metrics", number, "--system").splitlines()[1:]
+    assert lines and all(re.match(rf"system/\S+ .* {moment} +\d+$", line) for line in lines)
+    points = module_shell.good("metrics", number, "system/processes").splitlines()
+    assert points and all(re.match(rf"{moment}\t1\t", line) for line in points)
+    plot = module_shell.good("metrics", number, "-g", "system", "processes", "--plot")
+    assert re.search(moment, plot.splitlines()[-1])
+    terminal = module_shell.terminal("metrics", number, "-g", "system", "processes")
+    with terminal.closing():
+        assert terminal.end() == 0
+    assert "TIME" in terminal.lines[0]
+    assert "--system prints a table" in module_shell("metrics", number, "x", "--system").stderr

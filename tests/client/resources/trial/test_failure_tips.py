@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from windlass.client.resources.trial.failure_tips import tip_for
-from windlass.model.job import Executable, FunctionCall, JobSpec, ProcessCall, RestartPolicy, Role
+from windlass.model.job import (
+    Code,
+    Executable,
+    FunctionCall,
+    JobSpec,
+    ProcessCall,
+    RestartPolicy,
+    Role,
+)
 from windlass.model.records import TrialRecord, TrialState
 
 SCRIPT = ProcessCall(argv=("python", "train.py"))
@@ -64,3 +73,41 @@ def test_the_port_of_a_replica_is_not_reported_as_taken_by_another_program() -> 
     alone = tip_for(failed(SCRIPT, "ReplicaFailed", replicas=1), text) or ""
     assert "another trial" in alone
     assert "SO_REUSEADDR" not in alone
+
+
+@pytest.mark.finding("U26")
+@pytest.mark.parametrize(
+    ("path", "file", "folder"),
+    [
+        ("traindata.pt", "traindata.pt", "data"),
+        ("inputs/x.csv", "inputs/x.csv", "inputs"),
+        ("../data/x.csv", "../data/x.csv", "../data"),
+        ("/home/ada/project/data/x.csv", "data/x.csv", "data"),
+        ("/home/ada/project/src/../data/x.csv", "data/x.csv", "data"),
+        ("/home/ada/.windlass/trials/1/main-0/work/data/x.csv", "data/x.csv", "data"),
+    ],
+)
+def test_a_file_that_git_ignores_is_named_however_the_program_opens_it(
+    path: str, file: str, folder: str
+) -> None:
+    trial = failed(SCRIPT, "ReplicaFailed")
+    trial = structs.replace(
+        trial, spec=structs.replace(trial.spec, code=Code(root="/home/ada/project"))
+    )
+    error = f"FileNotFoundError: [Errno 2] No such file or directory: '{path}'"
+    tip = tip_for(trial, error) or ""
+    assert f"Tip: '{file}' was not in the code snapshot; is it ignored by .gitignore?" in tip
+    assert f'volumes={{"{folder}": "/path/to/{folder.rpartition("/")[2]}"}}' in tip
+
+
+@pytest.mark.finding("U26")
+@pytest.mark.parametrize(
+    "path", ["/etc/nothing", "/home/ada/project2/x", "/home/ada/.windlass/trials/12/main-0/work/x"]
+)
+def test_a_missing_file_outside_of_the_project_gets_no_tip(path: str) -> None:
+    trial = failed(SCRIPT, "ReplicaFailed")
+    trial = structs.replace(
+        trial, spec=structs.replace(trial.spec, code=Code(root="/home/ada/project"))
+    )
+    error = f"FileNotFoundError: [Errno 2] No such file or directory: '{path}'"
+    assert "snapshot" not in (tip_for(trial, error) or "")

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from windlass.model.job import Job, JobSpec, ProcessCall, Role
-from windlass.model.requests import CreateExperiment, CreateTrial
+from windlass.model.requests import CreateExperiment, CreateTrial, StopTrial
 from windlass.model.status import Event, JobStatus, Phase, Replica, ReplicaId
 from windlass.server.db.sqlite import SqliteDatabase
 from windlass.server.stores.experiments import ExperimentStore
@@ -99,7 +99,7 @@ def test_the_cache_equals_the_stored_rows(tmp_path: Path, most: int) -> None:
             chosen = random.Random(grace).sample(range(TRIALS), 3)
             # The same trial submitted again, another stop, and a read.
             again = submit(keys[chosen[0]])
-            stop = store.request_stop(ids[chosen[1]], "", float(grace))
+            stop = store.request_stop(ids[chosen[1]], StopTrial(grace=float(grace)))
             record, _, _ = await asyncio.gather(again, stop, store.record(ids[chosen[2]]))
             assert record == ids[chosen[0]]
         for worker in workers:

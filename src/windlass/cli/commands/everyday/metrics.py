@@ -46,6 +46,7 @@ _COLOURS = ("cyan", "yellow", "magenta", "green", "blue", "red")
 )
 @experiment_option("All trials of an experiment (name or id).")
 @click.option("-g", "--group", metavar="NAME", help="Metrics of a group: -g validation loss.")
+@click.option("--system", is_flag=True, help="The usage of CPUs, memory, disks and GPUs.")
 @click.option("--plot", is_flag=True, help="Plot the curves in the terminal.")
 @click.option("-f", "--follow", is_flag=True, help="Print new points until the trial ends.")
 @click.option("--role", metavar="NAME", help="Replicas of a role.")
@@ -62,6 +63,7 @@ def command(
     /,
     words: tuple[str, ...],
     experiment: str | None,
+    system: bool,
     plot: bool,
     follow: bool,
     max_points: int | None,
@@ -73,11 +75,15 @@ def command(
     On the command line, trial ids come before metric names.
     """
     from windlass.client.client import default_client
-    from windlass.client.resources.trial.metrics import fetch_metrics
+    from windlass.client.resources.trial.metrics import fetch_metrics, full_name
 
     named, names = ([], _once(words)) if experiment is not None else _split_words(words, ctx)
     if plot and (follow or as_json):
         raise click.UsageError("--plot cannot be used with --follow or --json.", ctx)
+    if system and (names or plot or follow):
+        raise click.UsageError(
+            "--system prints a table. For points or curves, name a metric: system/cpu_percent.", ctx
+        )
     if follow and max_points is not None:
         raise click.UsageError("--follow prints every point. Remove --max-points.", ctx)
     client = default_client()
@@ -93,7 +99,7 @@ def command(
     if not names and (plot or follow):
         raise click.UsageError(_suggest_metrics(records, "--plot" if plot else "-f"), ctx)
     if not names:
-        _print_all(records, as_json=as_json)
+        _print_all(records, system=system, as_json=as_json)
         return
     if plot:
         import shutil
@@ -106,7 +112,8 @@ def command(
         if plot:
             _plot(records, names, chosen["group"], list(points))
         else:
-            _print_points(points, names, len(ids), as_json=as_json)
+            full = [full_name(chosen["group"], name) for name in names]
+            _print_points(points, full, len(ids), as_json=as_json)
     except KeyError as error:
         raise click.ClickException(str(error)) from None
 
@@ -150,37 +157,48 @@ def _suggest_metrics(records: Sequence[TrialRecord], how: str) -> str:
     return f"Name a metric. {there} For example: windlass metrics {ids} {names[0]} {how}"
 
 
-def _print_all(records: Sequence[TrialRecord], *, as_json: bool) -> None:
+def _print_all(records: Sequence[TrialRecord], *, system: bool, as_json: bool) -> None:
+    """Print the metrics that the programs reported or, if `system`, the machines' metrics."""
+    import msgspec
+
     from windlass.cli.output.text import print_message
+    from windlass.model.records import own_metrics, system_metrics
 
+    choose = system_metrics if system else own_metrics
+    chosen = [msgspec.structs.replace(record, metrics=choose(record.metrics)) for record in records]
     if as_json:
-        import msgspec
-
-        summaries: Any = {str(record.id): record.metrics for record in records}
-        if len(records) == 1:
-            summaries = records[0].metrics
+        summaries: Any = {str(record.id): record.metrics for record in chosen}
+        if len(chosen) == 1:
+            summaries = chosen[0].metrics
         print(msgspec.json.encode(summaries).decode())
         return
-    print_metrics(*records, is_alone=True)
-    for record in records:
+    print_metrics(*chosen, is_alone=True)
+    for record in chosen:
         if not record.metrics:
             so_far = "" if record.state.is_final else " so far"
-            print_message(f"Trial {record.id} ({record.name}) has reported no metrics{so_far}.")
+            which = "system metrics" if system else "metrics"
+            print_message(f"Trial {record.id} ({record.name}) has reported no {which}{so_far}.")
+    if not system and any(map(system_metrics, (record.metrics for record in records))):
+        ids = " ".join(str(record.id) for record in records)
+        print_message(f"System metrics (CPU, memory, disk, GPU): windlass metrics {ids} --system")
 
 
 def _print_points(metrics: Metrics, names: Sequence[str], trials: int, *, as_json: bool) -> None:
     """Print one line per reported point, including its replica.
 
-    With several metrics, each line also includes the metric's name.
+    With several metrics, each line also includes the metric's name. Points of system metrics have
+    times as steps.
 
     Each page of points is written at once, because there may be many.
     """
     from windlass.cli.output.text import clean
+    from windlass.model.records import is_own_metric
 
     is_seen = (
         sys.stdout.isatty()
     )  # without a terminal, print no heading and separate cells with tabs
-    heads = ["STEP", "VALUE", "REPLICA"]
+    is_timed = not any(map(is_own_metric, names))
+    heads = ["TIME" if is_timed else "STEP", "VALUE", "REPLICA"]
     heads += ["METRIC"] if len(names) > 1 else []
     heads += ["TRIAL"] if trials > 1 else []
     for curve in metrics.curves():
@@ -194,9 +212,10 @@ def _print_points(metrics: Metrics, names: Sequence[str], trials: int, *, as_jso
         whose += [str(head.trial_id)] if trials > 1 else []
         lines = [_line(heads)] if is_seen and heads else []
         heads = []  # print the heads only once
-        points = zip(curve.steps, map(format_value, curve.values), strict=True)
+        steps = [_format_step(head.name, step) for step in curve.steps]
+        points = zip(steps, map(format_value, curve.values), strict=True)
         if is_seen:
-            lines += [_line([str(step), value, *whose]) for step, value in points]
+            lines += [_line([step, value, *whose]) for step, value in points]
         else:
             rest = "\t".join(whose)
             lines += [f"{step}\t{value}\t{rest}" for step, value in points]
@@ -260,6 +279,7 @@ def _plot(
         plain=not can_print("⣿┤"),
         marks="".join(_MARKS[number] for number in whose) if several else "",
         paint=lambda text, curve: paint(text, _colour(whose[curve])) if several else text,
+        format_step=lambda step: _format_step(full_name(group, names[0]), step),
     )
     if not lines:
         print("No finite points were reported.")
@@ -325,18 +345,11 @@ def _latest_attempts(points: list[Point]) -> list[list[tuple[float, float]]]:
 
 
 def print_metrics(*records: TrialRecord, is_alone: bool = False) -> None:
-    """Print a summary of each metric that the user's program reported.
-
-    For trials without such metrics, print the system metrics that Windlass records.
-    """
+    """Print a summary of each metric."""
     from windlass.cli.output.table import Column, print_table
     from windlass.cli.output.text import clean, paint
-    from windlass.model.records import own_metrics
 
-    shown = {record.id: own_metrics(record.metrics) for record in records}
-    if not any(shown.values()):
-        shown = {record.id: dict(record.metrics) for record in records}
-    if not any(shown.values()):
+    if not any(record.metrics for record in records):
         return
     several = len(records) > 1
     indent = "" if is_alone else "  "
@@ -354,13 +367,21 @@ def print_metrics(*records: TrialRecord, is_alone: bool = False) -> None:
             format_value(summary.min),
             format_value(summary.max),
             *([format_value(summary.mean)] if is_alone else []),
-            "" if summary.step is None else str(summary.step),
+            "" if summary.step is None else _format_step(name, summary.step),
             str(summary.count),
         ]
         for record in records
-        for name, summary in shown[record.id].items()
+        for name, summary in record.metrics.items()
     ]
     print_table(columns, rows)
+
+
+def _format_step(name: str, step: float) -> str:
+    """Format a step. The steps of system metrics are times."""
+    from windlass.cli.output.text import format_moment
+    from windlass.model.records import is_own_metric
+
+    return str(step) if is_own_metric(name) else format_moment(step)
 
 
 def format_value(value: float | None) -> str:

@@ -350,7 +350,7 @@ def report_end(trial: Trial[Any], end: StreamEnd, rephrase: Callable[[str], str]
         return 0
     error = trial.outcome(end).error
     if isinstance(error, TrialFailed):
-        error.log_tail = ()  # the output was already shown
+        error.is_tail_shown = True
         error.hint = rephrase(error.hint) if error.hint else None
     print_error(str(error))
     return end.trial.exit_code or 1

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
     from windlass.client.resources.stored_files import OutputFile
 
-_NONE = "There are no such files. Programs write them to wl.output_dir()."
+_NONE = (
+    "There are no such files. Programs write them to their working folder or to wl.output_dir()."
+)
 
 
 @click.command(
@@ -42,7 +44,9 @@ def command(
     index: int | None,
     as_json: bool,
 ) -> int:
-    """List the files that a trial wrote to wl.output_dir(), or download them with --to.
+    """List the files that a trial wrote, or download them with --to.
+
+    These are files in wl.output_dir(), and new or changed files in the trial's copy of the project.
 
     PATTERN selects files by name, such as '*.pt' or 'plots/*'. A `*` also matches `/`.
     """

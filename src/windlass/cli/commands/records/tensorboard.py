@@ -38,10 +38,11 @@ def command(
     host: str | None,
     folder: str | None,
 ) -> int:
-    """Start TensorBoard on the files that trials write to wl.tensorboard_dir().
+    """Start TensorBoard on the event files that trials write.
 
-    Each trial is a run in TensorBoard. New events appear while a trial runs. Ctrl-C stops
-    TensorBoard. --to downloads the files instead. Run it again to update them.
+    Programs write events to wl.tensorboard_dir() or to other folders, such as runs or logs. Each
+    trial is a run in TensorBoard. New events appear while a trial runs. Ctrl-C stops TensorBoard.
+    --to downloads the files instead. Run it again to update them.
     """
     import signal
 

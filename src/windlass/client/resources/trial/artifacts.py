@@ -1,4 +1,4 @@
-"""Lists and downloads the files in a trial's output folders.
+"""Lists and downloads the files that a trial's program wrote.
 
 Each file gets its final name and its original modification time only once it is complete. An
 existing file with the same size and time counts as downloaded, so repeating an interrupted download
@@ -35,7 +35,9 @@ from windlass.model.records import OutputFile, TrialRecord
 from windlass.model.text.display import clean
 from windlass.worker.blobs.restore_tree import open_folder
 from windlass.worker.common.atomic_files import write_all
+from windlass.worker.program.output_dir import TENSORBOARD
 
+EVENT_FILES = "*tfevents*"  # the pattern of TensorBoard logs, whatever folder they are in
 _HEAD = struct.Struct(">QQd")
 _LENGTH = struct.Struct(">I")
 _SAME = 0.001  # seconds; a smaller difference may be due to rounding
@@ -78,17 +80,19 @@ def download_outputs(
     return root
 
 
-def download_below(transport: Transport, record: TrialRecord, folder: object, inner: str) -> Path:
-    """Download the sub-folder `inner` from a trial's output folders.
+def download_tensorboard(transport: Transport, record: TrialRecord, folder: object) -> Path:
+    """Download a trial's TensorBoard files: the folder `tensorboard` and all event files elsewhere.
 
     TensorBoard logs that have grown since the last download are downloaded again.
 
     A TensorBoard log's name contains the time and process of its writer. An existing file with the
     same name is therefore an earlier state of the same log, so it may be replaced.
     """
-    root = named_folder(folder, f'trial.download_{inner}("runs")')
-    chosen = list_outputs(transport, record.id, pattern=f"{inner}/*")
-    below = inner.encode() + b"/"
+    root = named_folder(folder, 'trial.download_tensorboard("runs")')
+    below = f"{TENSORBOARD}/".encode()
+    chosen = list(list_outputs(transport, record.id, pattern=f"{TENSORBOARD}/*"))
+    events = list_outputs(transport, record.id, pattern=EVENT_FILES)
+    chosen += [file for file in events if not file.path.startswith(below)]
     _download(transport, record, root, below, chosen, lambda name: b"tfevents" in name)
     return root
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Sequence
 
@@ -9,12 +10,14 @@ from windlass.client.resources.trial.replica_names import has_several
 from windlass.model.job import FunctionCall, JobSpec, RestartPolicy
 from windlass.model.records import TrialRecord
 from windlass.model.text.quantities import format_duration
+from windlass.worker.blobs.written_files import WORK
 
 # From a trial's output, a tip quotes only names, so it contains no escape sequences.
 _MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.-]+)'")
 _IMPORT_NAME = re.compile(r"ImportError: cannot import name '([^']+)' from '([\w.-]+)'")
 _PORT_TAKEN = re.compile(r"Address already in use|EADDRINUSE", re.IGNORECASE)
 _MISSING_FILE = re.compile(r"FileNotFoundError: \[Errno 2\] No such file or directory: '([^']+)'")
+_TOP_FOLDER = re.compile(r"(\.\./)*[\w.-]*\w(?=/)")
 _MISSING_PYTHON = re.compile(r"there is no program /\S*/python[\d.]*$")
 _NO_KEYBOARD = re.compile(r"EOFError: EOF when reading a line|bdb\.BdbQuit")
 _GPU_MEMORY = re.compile(r"CUDA out of memory|OutOfMemoryError: CUDA")
@@ -139,7 +142,7 @@ def _tip_for_cause(trial: TrialRecord, text: str) -> str | None:
         is_sure = "memory" in trial.message or "MemoryError" in text
         return _out_of_memory(trial, is_sure=is_sure)
     if match := _MISSING_FILE.search(text):
-        return _missing_file(match[1])
+        return _missing_file(trial, match[1])
     return None
 
 
@@ -170,10 +173,30 @@ def _out_of_memory(trial: TrialRecord, *, is_sure: bool) -> str:
     return f"Tip: {what}: {more}, or make the work smaller"
 
 
-def _missing_file(path: str) -> str | None:
-    if path.startswith("/"):
+def _missing_file(trial: TrialRecord, path: str) -> str | None:
+    inside = _path_in_project(trial, path)
+    if inside is None:
         return None
+    folder = match[0] if (match := _TOP_FOLDER.match(inside)) else "data"
     return (
-        f"Tip: {path!r} was not in the code snapshot; is it ignored by .gitignore? Bring it along "
-        'with volumes={"data": "/path/to/data"}, or use an absolute path'
+        f"Tip: {inside!r} was not in the code snapshot; is it ignored by .gitignore? Bring it "
+        f'along with volumes={{"{folder}": "/path/to/{folder.rpartition("/")[2]}"}}, or use an '
+        "absolute path outside of the project"
     )
+
+
+def _path_in_project(trial: TrialRecord, path: str) -> str | None:
+    """Return a path relative to the project, or None if it is outside of the project.
+
+    An absolute path may be in the trial's copy of the project or in the project itself.
+    """
+    if not path.startswith("/"):
+        return path
+    path = posixpath.normpath(path)
+    if match := re.search(rf"/trials/{trial.id}/[^/]+-\d+/{WORK}/(.+)", path):
+        return match[1]
+    codes = (trial.spec.code, *(role.code for role in trial.spec.roles if role.code))
+    for root in (code.root.rstrip("/") + "/" for code in codes if code.root):
+        if path.startswith(root):
+            return path[len(root) :]
+    return None

@@ -53,12 +53,14 @@ def outcome_of(
     result: Callable[[], bytes],
     error: Callable[[], bytes],
     tail: Callable[[], Sequence[str]],
+    is_shown: Callable[[str], bool] = lambda _text: False,
 ) -> Outcome:
     """Return a finished trial's outcome.
 
     `result`, `error` and `tail` fetch the pickled value, the pickled exception and the last log
     lines. They are called only if needed. If one replica caused the failure, the error shows that
-    replica's last lines.
+    replica's last lines. `is_shown` returns whether the user has already seen a text, which the
+    error then does not repeat.
     """
     if trial.state is TrialState.SUCCEEDED:
         if trial.result is not None:
@@ -67,8 +69,10 @@ def outcome_of(
             return Outcome(error=_no_value(trial))
         return Outcome()
     if trial.error is not None and trial.reason not in ("Stopped", "DeadlineExceeded"):
-        return Outcome(error=_remote_exception(trial, trial.error, error))
-    return Outcome(error=trial_error(trial, trial.cause.lines if trial.cause else tail()))
+        return Outcome(error=_remote_exception(trial, trial.error, error, is_shown))
+    failure = trial_error(trial, trial.cause.lines if trial.cause else tail())
+    failure.is_tail_shown = is_shown("\n".join(failure.log_tail))
+    return Outcome(error=failure)
 
 
 def trial_error(trial: TrialRecord, lines: Sequence[str]) -> TrialFailed:
@@ -153,7 +157,10 @@ def _unpickle_result(trial: TrialRecord, digest: str, data: bytes) -> Outcome:
 
 
 def _remote_exception(
-    trial: TrialRecord, info: ErrorInfo, fetch: Callable[[], bytes]
+    trial: TrialRecord,
+    info: ErrorInfo,
+    fetch: Callable[[], bytes],
+    is_shown: Callable[[str], bool],
 ) -> BaseException:
     if info.type == _SERIALIZATION:
         return SerializationError(
@@ -161,7 +168,10 @@ def _remote_exception(
             hint="Return plain data: numbers, lists, dicts, arrays, dataclasses.",
         )
     where = f", {name_of(trial.cause)}" if trial.cause and has_several(trial) else ""
-    remote = f"Traceback in trial {trial.id} ({trial.name}){where}:\n{info.traceback.rstrip()}"
+    if is_shown(info.traceback):
+        remote = f"Raised in trial {trial.id} ({trial.name}){where}. See: windlass logs {trial.id}"
+    else:
+        remote = f"Traceback in trial {trial.id} ({trial.name}){where}:\n{info.traceback.rstrip()}"
     tip = tip_for(trial, f"{info.type}: {info.message}\n{info.traceback}")
     exception: BaseException | None = None
     if info.pickle is not None:

@@ -67,17 +67,22 @@ class Trial(TrialProperties, Generic[R]):
         value: R = self.outcome(end).get()
         return value
 
-    def outcome(self, end: StreamEnd | None = None) -> Outcome:
+    def outcome(
+        self,
+        end: StreamEnd | None = None,
+        is_shown: Callable[[str], bool] = lambda _text: False,
+    ) -> Outcome:
         """Return a finished trial's outcome, which is a value or an error.
 
         `end` is the last event in the trial's stream. It often contains all data, which saves
-        requests.
+        requests. The error does not repeat text for which `is_shown` returns True.
         """
         return outcome_of(
             self._record,
             lambda: self._bytes("result", end.result if end else None),
             lambda: self._bytes("error", end.error if end else None),
             lambda: list(self.logs(tail=20)),
+            is_shown,
         )
 
     # -- output, metrics, checkpoints, files ----------------------------------------------
@@ -181,11 +186,13 @@ class Trial(TrialProperties, Generic[R]):
     def list_artifacts(
         self, pattern: str | None = None, *, role: str | None = None, index: int | None = None
     ) -> Listing[OutputFile]:
-        """List the files that the trial has written to `wl.output_dir()`, even while it runs.
+        """List the files that the trial has written, even while it runs.
 
-        Each file has `name` (its path in the folder), `size`, `modified`, and the `role` and
-        `index` of the replica that wrote it. In `pattern`, a `*` matches any characters, including
-        `/`. Pipes, sockets, devices and links that lead out of the folder are left out.
+        These are the files in `wl.output_dir()`, and new or changed files in the working copy of
+        the project. Each file has `name` (its path in the folder), `size`, `modified`, and the
+        `role` and `index` of the replica that wrote it. In `pattern`, a `*` matches any characters,
+        including `/`. Caches, hidden files, files saved as checkpoints, pipes, sockets, devices and
+        links that lead out of the folder are left out.
 
         ```python
         for artifact in wl.get_trial(3).list_artifacts("*.png"):
@@ -207,7 +214,7 @@ class Trial(TrialProperties, Generic[R]):
         index: int | None = None,
         overwrite: bool = False,
     ) -> Path:
-        """Download the files that the trial wrote to `wl.output_dir()`. Return the target folder.
+        """Download the files in `trial.list_artifacts()`. Return the target folder.
 
         The target folder is created if needed. If the trial has several replicas, each replica gets
         its own sub-folder, such as `worker-0`. Existing files are not downloaded again, so you can
@@ -226,19 +233,19 @@ class Trial(TrialProperties, Generic[R]):
         )  # fmt: skip
 
     def download_tensorboard(self, folder: str | os.PathLike[str]) -> Path:
-        """Download the files that the trial wrote to `wl.tensorboard_dir()`.
+        """Download the trial's TensorBoard files.
 
-        Call this method again to update the files. If the trial has several replicas, each replica
-        gets its own sub-folder, which TensorBoard shows as a run.
+        These are the files in `wl.tensorboard_dir()`, and event files in any other folder of
+        artifacts, such as `runs`. Call this method again to update the files. If the trial has
+        several replicas, each replica gets its own sub-folder, which TensorBoard shows as a run.
 
         ```python
         wl.get_trial(3).download_tensorboard("runs/3")
         ```
         """
-        from windlass.client.resources.trial.artifacts import download_below
-        from windlass.worker.program.output_dir import TENSORBOARD
+        from windlass.client.resources.trial.artifacts import download_tensorboard
 
-        return download_below(self._transport, self._record, folder, TENSORBOARD)
+        return download_tensorboard(self._transport, self._record, folder)
 
     def download_code(self, folder: str | os.PathLike[str]) -> Path:
         """Write the trial's code snapshot to a folder and return the folder's path.

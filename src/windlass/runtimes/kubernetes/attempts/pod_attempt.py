@@ -137,13 +137,13 @@ class PodAttempt(AttemptFiles):
         """
         self._note(_pod_record(pod))
 
-    def request_stop(self, grace: float) -> None:
+    def request_stop(self, grace: float, *, interrupt: bool = False) -> None:
         """Store a stop request for the agent.
 
         If the attempt has not started, the request also stores the reason, for a later exit record.
         """
-        order = {"grace": grace, "reason": "", "waited_for": self._waits_for}
-        write_json(self._file(paths.STOP), order)
+        order = {"grace": grace, "interrupt": interrupt, "waited_for": self._waits_for}
+        write_json(self._file(paths.STOP), {**order, "reason": ""})
 
     def record_never_started(self) -> None:
         """Write the exit record of an attempt that was stopped before its pod started."""

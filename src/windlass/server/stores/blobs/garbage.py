@@ -35,7 +35,7 @@ from windlass.worker.common.file_reads import exists, read_file
 
 # Large columns that never contain a digest. The collector does not read them.
 _PASSED_OVER: dict[str, frozenset[str]] = {"events": frozenset({"kind", "reason", "message"})}
-_GONE = ".gone-"
+GONE = ".gone-"
 _DELETED = ".deleted"  # the mark in the folder of a trial whose rows are being deleted
 # The folder in the home to which the folders of unknown trials are moved.
 SET_ASIDE = "set-aside"
@@ -169,7 +169,7 @@ class Garbage:
         # Read rows after listing the folders, because a new trial gets its row before its folder.
         rows = self._db.read(lambda connection: connection.rows("SELECT id FROM trials"))
         trial_ids = {str(row["id"]) for row in rows}
-        gone = [folder for folder in folders if folder.name.startswith(_GONE)]
+        gone = [folder for folder in folders if folder.name.startswith(GONE)]
         unknown: list[Path] = []
         for folder in folders:
             is_a_trials = folder.name.isdecimal() and folder.name.isascii()
@@ -196,7 +196,7 @@ def mark_deleted(trials: Path, trial_id: int) -> None:
 
 def remove_folder(trials: Path, trial_id: int) -> None:
     """Delete a deleted trial's folder. Garbage collection later deletes any remaining files."""
-    folder, aside = trials / str(trial_id), trials / f"{_GONE}{trial_id}"
+    folder, aside = trials / str(trial_id), trials / f"{GONE}{trial_id}"
     try:
         folder.rename(aside)
     except OSError:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from windlass.model.errors import Conflict
 from windlass.model.job import Job, JobSpec
 from windlass.model.records import ErrorInfo, TrialRecord, TrialState
-from windlass.model.requests import ChangeTrial, CreateTrial
+from windlass.model.requests import ChangeTrial, CreateTrial, StopTrial
 from windlass.model.status import Event, JobStatus, Replica
 from windlass.model.text.names import check, name_flaw
 from windlass.server.db.base import Connection, Database
@@ -109,11 +109,12 @@ class TrialStore(TrialLookup):
 
         await self._db.awrite(change)
 
-    async def request_stop(self, trial_id: int, reason: str, grace: float) -> str | None:
+    async def request_stop(self, trial_id: int, order: StopTrial) -> str | None:
         """Record a stop request. Return the uid of the trial, or None if nothing is running.
 
-        If there are several requests, the shortest grace period applies. A finished trial keeps its
-        state, but any replicas that its clean policy left running are stopped.
+        If there are several requests, the shortest grace period applies, and SIGINT comes first
+        only if all of them ask for it. A finished trial keeps its state, but any replicas that its
+        clean policy left running are stopped.
         """
         for _ in range(_SWAP_TRIES):
             stored = await self._stored(trial_id)
@@ -121,11 +122,18 @@ class TrialStore(TrialLookup):
             if status.settled:
                 return None
             new_status = msgspec.structs.replace(
-                status, stop_requested=True, stop_reason=reason, stop_grace=grace
+                status,
+                stop_requested=True,
+                stop_reason=order.reason,
+                stop_grace=order.grace,
+                stop_interrupts=order.interrupt,
             )
             if status.stop_requested:
-                shorter = min(grace, status.stop_grace)
-                new_status = msgspec.structs.replace(status, stop_grace=shorter)
+                new_status = msgspec.structs.replace(
+                    status,
+                    stop_grace=min(order.grace, status.stop_grace),
+                    stop_interrupts=order.interrupt and status.stop_interrupts,
+                )
             if new_status == status or await self._db.awrite(*self._swap(stored, new_status)):
                 return stored.record.uid
         raise Conflict(f"Trial {trial_id} keeps changing.", hint="Try again.")
