@@ -22,7 +22,7 @@ ALLOWED = {
     "client": {"model", "packaging", "worker", "version", "home"},
     "authoring": {"model", "frameworks", "packaging", "client", "version", "home"},
     "machine": {"model"},
-    "kube": {"model", "home"},
+    "kube": {"model", "home", "installation"},
     "controller": {"model", "engine", "runtimes.base"},
     "runtimes": {"model", "frameworks", "machine", "kube", "worker", "version", "home"},
     "server": {
@@ -31,10 +31,11 @@ ALLOWED = {
     },
     "operator": {
         "model", "engine", "controller", "frameworks", "kube", "runtimes.base", "version",
+        "installation",
     },
     "comparison": {"model"},
     "integrations": {"worker"},
-    "search": {"model", "client", "authoring", "comparison", "version", "home"},
+    "search": {"model", "client", "authoring", "comparison", "version", "home", "installation"},
     "cli": {
         "model", "frameworks", "client", "authoring", "comparison", "search", "packaging", "worker",
         "version", "home", "kube",
