@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from windlass.model.job import OutsidePackage
+from windlass.model.job import Code, OutsidePackage
 from windlass.model.records import TrialRecord
 
 
@@ -24,17 +24,27 @@ def changed_outside_code(before: TrialRecord, after: TrialRecord) -> Iterable[st
 
 
 def unrecorded_code(before: TrialRecord, after: TrialRecord) -> tuple[str, ...]:
-    """Return a sentence for each folder from which a trial may have imported unrecorded code."""
+    """Return a sentence for each folder from which a trial may have used unrecorded files."""
     paths = dict.fromkeys(
         package.path
         for record in (before, after)
         for package in _packages(record)
         if package.is_partial
     )
-    return tuple(
+    links = dict.fromkeys(
+        (link.path, link.target)
+        for record in (before, after)
+        for code in _codes(record)
+        for link in code.links
+    )
+    modules = [
         f"Modules that only the trials themselves imported from {path} are not recorded."
         for path in paths
-    )
+    ]
+    files = [
+        f"The files behind the link {path} → {target} are not recorded." for path, target in links
+    ]
+    return (*modules, *files)
 
 
 def _uncaptured(record: TrialRecord) -> dict[str, OutsidePackage]:
@@ -42,6 +52,10 @@ def _uncaptured(record: TrialRecord) -> dict[str, OutsidePackage]:
 
 
 def _packages(record: TrialRecord) -> Iterable[OutsidePackage]:
-    spec = record.spec
-    for code in (spec.code, *(role.code for role in spec.roles if role.code)):
+    for code in _codes(record):
         yield from code.packages
+
+
+def _codes(record: TrialRecord) -> list[Code]:
+    spec = record.spec
+    return [spec.code, *(role.code for role in spec.roles if role.code)]

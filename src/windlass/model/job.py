@@ -111,6 +111,13 @@ class PackageImport(msgspec.Struct, frozen=True, kw_only=True):
     path: PathText  # relative to the snapshot's root
 
 
+class OutsideLink(msgspec.Struct, frozen=True, kw_only=True):
+    """A link that leads outside the project. The files behind it are not in the snapshot."""
+
+    path: PathText  # relative to the snapshot's root
+    target: PathText
+
+
 class OutsidePackage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Code outside the project that a job can import, such as an editable install.
 
@@ -136,6 +143,7 @@ class Code(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     import_paths: tuple[PathText, ...] = ()  # relative to the snapshot's root, in order
     functions: tuple[ShortText, ...] = ()  # recorded functions and classes without a project file
     packages: tuple[OutsidePackage, ...] = ()  # code outside the project, such as editable installs
+    links: tuple[OutsideLink, ...] = ()  # links that lead outside the project, at most 100
 
 
 class Python(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -70,6 +70,14 @@ class JoinedSnapshot(Snapshot):
             entries += [entry._replace(path=f"{prefix}/{entry.path}") for entry in folder.entries]
         return sorted(entries)
 
+    @property
+    def outside_links(self) -> list[tuple[str, str]]:
+        """The paths and targets of links that lead outside the tree."""
+        links = self._parts[0].outside_links
+        for prefix, folder in self._folders.items():
+            links += [(f"{prefix}/{path}", target) for path, target in folder.outside_links]
+        return links
+
     def has_file(self, path: str) -> bool:
         """Return whether the project has a file with this path, relative to its root."""
         return self._parts[0].has_file(path)

@@ -78,6 +78,13 @@ class Snapshot:
         """The entries of all files, sorted by path."""
         return self._table.entries()
 
+    @property
+    def outside_links(self) -> list[tuple[str, str]]:
+        """The paths and targets of links that lead outside the tree."""
+        links = self._table.links.items()
+        found = [(self._table.path(row), target) for row, target in links]
+        return sorted(link for link in found if link[1].startswith("/"))
+
     def has_file(self, path: str) -> bool:
         """Return whether the tree has a file with this path, relative to the root."""
         return self._table.has(path)

@@ -9,9 +9,11 @@ import msgspec
 
 from windlass.authoring.public.packaged import captured_folders
 from windlass.home import Home
+from windlass.model.job import OutsideLink
 from windlass.packaging.function_sources import source_files
 from windlass.packaging.git import GitStatus
 from windlass.packaging.joined_snapshot import JoinedSnapshot
+from windlass.packaging.limits import printable
 from windlass.packaging.outside.presence import may_import_outside_code
 from windlass.packaging.provenance import collect, installed_packages
 from windlass.packaging.snapshot import Snapshot, take_snapshot
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from windlass.model.job import Code
     from windlass.packaging.function_sources import FunctionSource
     from windlass.packaging.outside.capture import Outside
+
+_MOST_LINKS = 100
 
 
 class Source:
@@ -41,6 +45,10 @@ class Source:
         status = GitStatus(str(call_site.root.path))  # runs while the files are being read
         project = take_snapshot(call_site.root, self._cache, status=status)
         self.snapshot = self._with_outside_code(project)
+        if links := self.snapshot.outside_links:
+            from windlass.authoring.prepare.outside_warnings import warn_of_links
+
+            warn_of_links(links, str(call_site.root.path), self._cache)
         self.packages = installed_packages(self._cache)
         self.provenance = collect(
             status.state(), files=self.snapshot.files, size=self.snapshot.size
@@ -49,7 +57,14 @@ class Source:
     @property
     def code(self) -> Code:
         """The `code` field of a job's specification."""
-        code = self.call_site.code(self.snapshot.tree)
+        return self.describe(self.call_site)
+
+    def describe(self, call_site: CallSite) -> Code:
+        """Return the `code` field for a call site in the same project."""
+        code = call_site.code(self.snapshot.tree)
+        if links := self.snapshot.outside_links:
+            shown = (OutsideLink(path=p, target=t) for p, t in map(_printable, links))
+            code = msgspec.structs.replace(code, links=tuple(shown)[:_MOST_LINKS])
         return code if self.outside is None else self.outside.add_to(code)
 
     @property
@@ -97,6 +112,10 @@ class Source:
         if not self.outside.folders:
             return project
         return JoinedSnapshot(project, self.outside.folders, {}, self._cache)
+
+
+def _printable(link: tuple[str, str]) -> tuple[str, str]:
+    return printable(link[0]), printable(link[1])
 
 
 def cache_of(client: Client) -> Path:

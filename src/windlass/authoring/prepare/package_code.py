@@ -25,9 +25,7 @@ from windlass.packaging.pickling import pack_call
 from windlass.packaging.project_root import Root
 
 if TYPE_CHECKING:
-    from windlass.authoring.prepare.call_site import CallSite
     from windlass.client.client import Client
-    from windlass.model.job import Code
     from windlass.packaging.snapshot import Snapshot
 
 
@@ -80,7 +78,7 @@ def package(client: Client, executables: Sequence[Executable | Packaged]) -> lis
                 name=executable_name(executable),
                 argv=command_words(executable, call_site),
                 call_site=call_site,
-                source_code=_code_of(call_site, sent.source),
+                source_code=sent.source.describe(call_site),
                 provenance=msgspec.structs.replace(sent.source.provenance, packages=sent.listed),
                 flaw=executable_flaw(executable),
                 functions=sent.functions,
@@ -95,12 +93,6 @@ def _tree_of(root: Root) -> Root:
     The root includes the script only if the snapshot depends on it.
     """
     return root if root.kind == "loaded" else msgspec.structs.replace(root, script=None)
-
-
-def _code_of(call_site: CallSite, source: Source) -> Code:
-    """Return the `code` field of a call site whose project has the source's snapshot."""
-    code = call_site.code(source.snapshot.tree)
-    return code if source.outside is None else source.outside.add_to(code)
 
 
 def _collector(values: list[Any]) -> Callable[[Sequence[Any]], bytes]:

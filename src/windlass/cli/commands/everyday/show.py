@@ -265,6 +265,8 @@ def _outside(code: Code) -> Lines:
             yield "package", f"{package.name} from {package.path}"
         else:
             yield "not recorded", f"{package.name} in {package.path}: {package.reason}"
+    for link in code.links:
+        yield "link", f"{link.path} → {link.target} (the files behind it are not recorded)"
 
 
 def _git(git: Git) -> str:
