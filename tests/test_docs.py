@@ -182,6 +182,7 @@ class Reader:
             "WINDLASS_HOME": str(self.home),
             "PATH": f"{BIN}{os.pathsep}{ours['PATH']}",
             "TERM": "dumb",
+            "WINDLASS_REPORT_WAITS": "never",
             "COLUMNS": "100",
         }
 

@@ -19,7 +19,8 @@ ALLOWED = {
     "engine": {"model"},
     "frameworks": {"model"},
     "packaging": {"model", "worker", "version", "home"},
-    "client": {"model", "packaging", "worker", "version", "home"},
+    "display": {"model", "comparison"},
+    "client": {"model", "packaging", "worker", "version", "home", "display"},
     "authoring": {"model", "frameworks", "packaging", "client", "version", "home"},
     "machine": {"model"},
     "kube": {"model", "home", "installation"},
@@ -35,10 +36,12 @@ ALLOWED = {
     },
     "comparison": {"model"},
     "integrations": {"worker"},
-    "search": {"model", "client", "authoring", "comparison", "version", "home", "installation"},
+    "search": {
+        "model", "client", "authoring", "comparison", "display", "version", "home", "installation",
+    },
     "cli": {
-        "model", "frameworks", "client", "authoring", "comparison", "search", "packaging", "worker",
-        "version", "home", "kube",
+        "model", "frameworks", "client", "authoring", "comparison", "display", "search",
+        "packaging", "worker", "version", "home", "kube",
     },
 }  # fmt: skip
 
@@ -99,6 +102,7 @@ LATE = {
     "worker": {"model.errors", "model.worker_errors"},
     # A command starts another process; a dry run shows the objects that it would create.
     "cli": {"operator", "runtimes.kubernetes.objects.preview_manifests"},
+    "comparison": {"display"},  # a notebook shows tables and differences as HTML
     "authoring": {"kube"},  # a login is tried before it is stored
     "client": {
         "authoring", "comparison", "search",

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compared_records import record, summary
 from hypothesis import given
 from hypothesis import strategies as st
 
 import windlass as wl
+from compared_records import record, summary
 from stored_trials import call, submit
 from windlass.comparison.data_frame import to_data_frame
 from windlass.comparison.tables import Table, build_table, sorted_by

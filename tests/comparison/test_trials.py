@@ -6,8 +6,8 @@ import json
 
 import msgspec
 import pytest
-from compared_records import record, summary, with_role, with_spec
 
+from compared_records import record, summary, with_role, with_spec
 from windlass.comparison.trials import Diff, Materials, diff_trials, wanted_lists
 from windlass.model.hardware.resources import Accelerator, Resources
 from windlass.model.job import Code, FunctionCall, ProcessCall, Python, RestartPolicy, Role

@@ -667,7 +667,7 @@ class Client:
             env: environment variables to set.
             secrets: names of this process's environment variables to pass to the command, or a
                 mapping from names to values. The values are never recorded.
-            timeout: the longest time that the command may run, such as `"10m"`.
+            timeout: the longest time that the command can run, such as `"10m"`.
             name: the command's name (default: the program's name).
             wait: if true, wait until the command has ended. A failed command raises no error, so
                 check `exit_code`.
@@ -761,7 +761,7 @@ class Client:
             env: environment variables to set.
             secrets: names of this process's environment variables to pass to the shell, or a
                 mapping from names to values. The values are never recorded.
-            timeout: the longest time that the shell may run, such as `"8h"`. By default there is no
+            timeout: the longest time that the shell can run, such as `"8h"`. By default there is no
                 limit.
             name: the name of the shell.
             terminal: whether the shell has a terminal. Without one, the text that you send becomes
@@ -833,7 +833,7 @@ class Client:
         return Trial(self.transport, submit(self.transport, draft))
 
     def submit_all(self, drafts: Sequence[Draft]) -> list[Trial[Any]]:
-        """Submit drafts of one plan in one request, which creates either all trials or none."""
+        """Submit several prepared trials in one request, which creates either all or none."""
         from windlass.client.connection.submit import submit_all
         from windlass.client.resources.trial.trial import Trial
 

@@ -9,7 +9,7 @@ import msgspec
 
 from windlass.comparison.changes import Change, find_changes, flat, is_same, plain
 from windlass.comparison.settings import is_builder, trees_of
-from windlass.comparison.trials import Diff
+from windlass.comparison.trials import Diff, differing_parts
 from windlass.model.records import ExperimentRecord, TrialRecord, own_metrics
 
 
@@ -98,6 +98,21 @@ class ExperimentDiff(msgspec.Struct, frozen=True, kw_only=True):
         from windlass.comparison.experiment_diff_text import format_experiment_diff
 
         return format_experiment_diff(self)
+
+    def __repr__(self) -> str:
+        names = [name for name in _PARTS if getattr(self, name)]
+        names += ["newest trials"] if self.newest and not self.newest.is_same_setup else []
+        which = f"{self.before.id} and {self.after.id}"
+        return f"<ExperimentDiff of experiments {which}: {differing_parts(names)}>"
+
+    def _repr_html_(self) -> str:
+        from windlass.comparison.experiment_diff_text import experiment_diff_lines
+        from windlass.display.html.lines import lines_page
+
+        return lines_page(experiment_diff_lines(self), rest="print(diff) shows all of them.")
+
+
+_PARTS = ("about", "config", "parameters", "metrics", "states")
 
 
 def ordinary(trials: Iterable[TrialRecord]) -> list[TrialRecord]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape
 from typing import Any, overload
 
 from windlass.comparison.changes import flat, is_same
@@ -76,14 +75,13 @@ class Table(Sequence[dict[str, Any]]):
         return str(self)  # interactive prompts show the rows, as for a data frame
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{escape(clean(name))}</th>" for name in self.columns)
-        body = "".join(
-            "<tr>"
-            + "".join(f"<td>{escape(cell(name, row[name]))}</td>" for name in self.columns)
-            + "</tr>"
-            for row in self.rows
+        from windlass.display.html.tables import table_page
+        from windlass.display.table import Column
+
+        columns = [Column(name, is_numeric(self.column(name))) for name in self.columns]
+        return table_page(
+            columns, [[cell(name, row[name]) for name in self.columns] for row in self.rows]
         )
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def build_table(

@@ -81,6 +81,31 @@ class Diff(msgspec.Struct, frozen=True, kw_only=True):
 
         return format_diff(self)
 
+    def __repr__(self) -> str:
+        names = [name for name in _PARTS if getattr(self, name)]
+        return f"<Diff of trials {self.before.id} and {self.after.id}: {differing_parts(names)}>"
+
+    def _repr_html_(self) -> str:
+        from windlass.comparison.diff_text import diff_lines
+        from windlass.display.html.lines import lines_page
+
+        return lines_page(diff_lines(self), rest="print(diff) shows all of them.")
+
+
+_PARTS = (
+    "about", "code", "arguments", "environment", "packages", "settings", "git", "metrics",
+    "outcome", "notes",
+)  # fmt: skip
+
+
+def differing_parts(names: Sequence[str]) -> str:
+    """Return the names of a comparison's non-empty parts, for its short text.
+
+    >>> differing_parts(["arguments", "metrics"]), differing_parts([])
+    ('arguments, metrics', 'nothing differs')
+    """
+    return ", ".join(names) or "nothing differs"
+
 
 class Materials(msgspec.Struct, kw_only=True):
     """The data downloaded for a comparison.

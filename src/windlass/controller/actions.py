@@ -69,7 +69,10 @@ class Actions:
         replicas: Sequence[Replica],
         now: float,
     ) -> bool:
-        """Carry out a decision. Return True if the runtime accepted all requests."""
+        """Carry out the engine's decision about a job.
+
+        Return True if the runtime accepted everything.
+        """
         self._expectations.expect(
             job.uid, creates=decision.create, deletes=decision.delete, now=now
         )
@@ -88,7 +91,7 @@ class Actions:
         return all_done
 
     def forget(self, uid: str) -> None:
-        """Discard the data about a job."""
+        """Discard the data that these actions keep about a job."""
         self._urgencies.pop(uid, None)
 
     def _create(
@@ -102,7 +105,7 @@ class Actions:
         """Create attempts through the runtime. Return True if the runtime accepted all of them.
 
         After the first failure, the remaining attempts are skipped, because they would most likely
-        fail too and each may take long. The next reconciliation begins with the attempts that have
+        fail too and each can take long. The next reconciliation begins with the attempts that have
         failed least often.
         """
         in_order = self._failures.rarest_first(job.uid, replicas)

@@ -144,7 +144,7 @@ class AdmissionQueue:
                 self._is_stale = True
 
     def admit_waiting(self) -> list[str]:
-        """Admit all jobs that may start now, and return them in order.
+        """Admit all jobs that can start now, and return them in order.
 
         Returns [] at once if nothing changed since the last call.
         """

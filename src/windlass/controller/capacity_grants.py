@@ -78,7 +78,7 @@ class CapacityGrants:
     def without_scaled_away(
         self, job: Job, status: JobStatus, replicas: Sequence[Replica]
     ) -> JobStatus:
-        """Return the status without the capacity of removed replicas that have ended."""
+        """Return a job's status without the capacity of removed replicas that have ended."""
         left = sizes_left(job.spec, status.sizes, replicas)
         if left is status.sizes or not wants_capacity(job, status):
             return status
@@ -142,7 +142,10 @@ def device_key(role: str, index: int) -> str:
 
 
 def _queue_position(job: Job, status: JobStatus) -> tuple[float, Moves]:
-    """Return the age and moves of a job. If the job was never moved, its trial ID is the age."""
+    """Return the parts of a job's queue position: its age, and the moves that users requested.
+
+    If the job was never moved, its trial ID is the age.
+    """
     return status.queue_position or (float(job.trial_id), ())
 
 

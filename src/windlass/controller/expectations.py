@@ -43,7 +43,7 @@ class Expectations:
     def expect(
         self, uid: str, *, creates: Iterable[ReplicaId], deletes: Iterable[ReplicaId], now: float
     ) -> None:
-        """Add requested creations and deletions to the expectations of a job."""
+        """Record creations and deletions that were requested for a job and are now expected."""
         new_creates, new_deletes = set(creates), set(deletes)
         if not new_creates and not new_deletes:
             return
@@ -54,14 +54,17 @@ class Expectations:
             expected.until = now + self._patience
 
     def created(self, uid: str, replica: ReplicaId) -> None:
-        """Mark a creation as observed. If the replica is missing later, it counts as vanished."""
+        """Mark a replica's creation as observed.
+
+        If the replica is missing later, it has vanished.
+        """
         with self._lock:
             expected = self._jobs.get(uid)
             if expected is not None:
                 expected.creates.discard(replica)
 
     def withdraw(self, uid: str, *replicas: ReplicaId) -> None:
-        """Remove expectations whose request failed."""
+        """Remove the expectations about replicas, because the requests to the runtime failed."""
         with self._lock:
             expected = self._jobs.get(uid)
             if expected is not None:
@@ -92,6 +95,6 @@ class Expectations:
             return 0.0
 
     def forget(self, uid: str) -> None:
-        """Discard all expectations of a job."""
+        """Discard all expectations about a job's replicas."""
         with self._lock:
             self._jobs.pop(uid, None)

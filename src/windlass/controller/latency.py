@@ -29,7 +29,7 @@ class LatencyHistogram:
         self.total = 0.0  # total seconds
 
     def add(self, seconds: float) -> None:
-        """Add a duration in seconds."""
+        """Add the duration of a reconciliation, in seconds, to the histogram."""
         number = math.ceil(math.log(max(seconds, _SHORTEST) / _SHORTEST, _STEP))
         with self._lock:
             self._classes[number] += 1

@@ -57,7 +57,7 @@ class WorkQueue:
         return self._is_shut
 
     def add(self, key: str) -> None:
-        """Make a key ready for the next worker."""
+        """Add a key to the work queue, so that the next worker gets it."""
         with self._condition:
             self._add(key)
 
@@ -93,7 +93,7 @@ class WorkQueue:
             self._failures.pop(key, None)
 
     def cancel(self, key: str) -> None:
-        """Cancel the delay of a key."""
+        """Cancel the delayed addition of a key to the work queue."""
         with self._condition:
             self._due.pop(key, None)
 
@@ -124,7 +124,7 @@ class WorkQueue:
                 self._condition.notify()
 
     def shutdown(self) -> None:
-        """Shut the queue down and wake all waiting workers."""
+        """Shut the work queue down and wake all waiting workers."""
         with self._condition:
             self._is_shut = True
             self._condition.notify_all()

@@ -38,7 +38,7 @@ class Resyncs:
         ] = {}  # needs no lock, because only one worker at a time reconciles a job
 
     def after(self, uid: str, status: JobStatus, replicas: Sequence[Replica]) -> float:
-        """Return the seconds until the next reconciliation, given the result of the latest one."""
+        """Return the seconds until a job's next periodic reconciliation, from the latest result."""
         if not status.admitted:
             return LONGEST_RESYNC  # no replica runs, so no notification can be lost
         timeless = msgspec.structs.replace(status, last_reconcile_time=None)
@@ -50,5 +50,5 @@ class Resyncs:
         return delay
 
     def forget(self, uid: str) -> None:
-        """Discard the data about a job."""
+        """Discard the data about a job's periodic reconciliations."""
         self._last.pop(uid, None)

@@ -1,4 +1,4 @@
-"""Pure functions that decide a job's next actions and which waiting jobs may start.
+"""Pure functions that decide a job's next actions and which waiting jobs can start.
 
 `decide` handles one job at a time, and `admit` handles the queue of all jobs. Every other file is
 named after the rule that it contains. The engine may import only `model`. The engine never reads a

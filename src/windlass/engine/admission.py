@@ -1,10 +1,10 @@
-"""Selects the waiting jobs that may start.
+"""Selects the waiting jobs that can start.
 
 A job starts only when all its replicas fit into the free capacity. Jobs are considered in order of
 priority, and at equal priority in order of submission. The first job that does not fit is the head
 of the queue.
 
-A job behind the head may pass the jobs ahead only if none of them is delayed. To check this, the
+A job behind the head can pass the jobs ahead only if none of them is delayed. To check this, the
 engine imagines a machine that runs only this job and all jobs that have already passed the head.
 Each job that would be passed must fit on that machine. Windlass does not know run times, so no
 stronger guarantee is possible: the passing job takes only capacity that the passed jobs would leave
@@ -135,7 +135,7 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True):
         return self.order > waiting.order and self.in_pass >= waiting.since_pass
 
     def joined(self, more: Allocation) -> Allocation:
-        """Return the allocation after the job has grown by `more`."""
+        """Return this job's allocation after the job has grown by `more`."""
         return Allocation(
             key=self.key,
             demand=Demand(
@@ -151,7 +151,7 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Admission(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of an admission pass: names the jobs that may start."""
+    """The result of an admission pass: names the jobs that can start."""
 
     admitted: tuple[Allocation, ...] = ()
 
@@ -269,7 +269,7 @@ class FreeCapacity:
             self.devices.pop(index, None)
 
     def fits_beside(self, demand: Demand, other: Demand, others_devices: Iterable[int]) -> bool:
-        """Return True if `demand` would fit after the job `other` received `others_devices`."""
+        """Return True if `demand` fits beside another job's demand and its devices."""
         if not self.holds(
             demand.millicpus + other.millicpus if demand.millicpus else 0,
             demand.memory + other.memory if demand.memory else 0,
@@ -289,7 +289,7 @@ def admit(
     *,
     shapes: int | None = None,
 ) -> Admission:
-    """Select the waiting jobs that may start beside the running jobs.
+    """Select the waiting jobs that can start beside the running jobs.
 
     `waiting` must be in queue order. `shapes` is the number of different demands in the queue. Once
     every one of them has been refused, `admit` skips the rest of the queue. A pass over a long
@@ -351,7 +351,7 @@ def admit(
 
 
 class _Passed(msgspec.Struct, frozen=True):
-    """A waiting job that later jobs may pass without delaying it.
+    """A waiting job that later jobs can pass without delaying it.
 
     If the job waits to grow, `demand` and `devices` include the resources that the job holds.
     """

@@ -50,7 +50,7 @@ def deadline_left(spec: JobSpec, status: JobStatus, now: float) -> float | None:
 
 
 def seconds_alone(spec: JobSpec, status: JobStatus, now: float) -> float | None:
-    """Return how many seconds an attempt may run while no server reconciles the job.
+    """Return how many seconds an attempt can run while no server reconciles the job.
 
     The supervisor of the attempt enforces this limit. Returns None if there is no limit. A job with
     the clean policy `NONE` has no limit, because its replicas may keep running after the job has

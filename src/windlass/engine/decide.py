@@ -291,7 +291,7 @@ class _Evaluation:
         return self.decision(min(waits, default=None))
 
     def started(self, slot: Slot) -> Slot:
-        """Request the slot's next attempt if the slot needs one, and return the slot."""
+        """Return a replica's slot after requesting its next attempt, if it needs one."""
         history = slot.history
         is_new = history.attempt == 0 or slot.awaits_next
         is_unseen = history.phase is None and slot.current is None

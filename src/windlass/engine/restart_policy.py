@@ -11,7 +11,7 @@ from windlass.model.status import Phase
 
 
 class Verdict(Enum):
-    """Whether an ended attempt is done, is restarted, or has failed for good."""
+    """The verdict about an ended attempt: it is done, it is restarted, or it failed for good."""
 
     DONE = "done"
     RESTART = "restart"

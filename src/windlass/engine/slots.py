@@ -33,19 +33,19 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def id(self) -> ReplicaId:
-        """The ID of the newest requested attempt."""
+        """The ID of the replica's newest requested attempt."""
         return ReplicaId(self.history.role, self.history.index, self.history.attempt)
 
     @property
     def current(self) -> Replica | None:
-        """The newest requested attempt, or None if the runtime does not report it."""
+        """The replica's newest requested attempt, or None if the runtime does not report it."""
         if self.seen and self.seen[-1].id.attempt == self.history.attempt:
             return self.seen[-1]
         return None
 
     @property
     def awaits_next(self) -> bool:
-        """True if the newest attempt is over and another attempt is due."""
+        """True if the replica's newest attempt is over and another attempt is due."""
         return self.history.not_before is not None
 
     @property
@@ -88,7 +88,7 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def leftovers(self) -> tuple[Replica, ...]:
-        """The attempts that must end before the next attempt may start."""
+        """The replica's older attempts that must end before the next attempt can start."""
         return tuple(
             replica
             for replica in self.seen
@@ -97,7 +97,7 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def with_history(self, **changes: object) -> Slot:
-        """Return the slot with a changed history."""
+        """Return a copy of the slot with changes to the replica's stored history."""
         return msgspec.structs.replace(
             self, history=msgspec.structs.replace(self.history, **changes)
         )
@@ -105,7 +105,7 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
     def over(self, not_before: float) -> Slot:
         """Return the slot with its attempt marked as over.
 
-        `not_before` is the time at which the next attempt may start. If the slot already has such a
+        `not_before` is the time at which the next attempt can start. If the slot already has such a
         time, that time stays.
         """
         if self.history.attempt == 0 or (self.awaits_next and self.history.phase is None):

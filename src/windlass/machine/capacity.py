@@ -77,7 +77,7 @@ def _memory(root: str) -> int:
 def _cgroup_folders(root: str, controller: str) -> list[str]:
     """Return the folders of this process's control groups, innermost first.
 
-    Each group may set a limit.
+    Each group can set a limit.
     """
     folders = []
     for line in _read(f"{root}/proc/self/cgroup").splitlines():

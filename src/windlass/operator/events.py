@@ -147,7 +147,7 @@ class EventRecorder:
 
     @property
     def has_died(self) -> bool:
-        """Whether the thread ended although `stop` was not called."""
+        """Whether the thread that posts events ended although `stop` was not called."""
         return not self._thread.is_alive() and not self._is_stopped
 
     def stop(self, timeout: float = 5.0) -> None:

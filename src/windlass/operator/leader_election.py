@@ -1,7 +1,7 @@
 """Leader election among operator instances. Only the instance that holds a lease acts.
 
 Instances for the same namespaces share a lease, whose name is derived from the namespaces. If the
-holder has not renewed the lease for `LEASE_SECONDS`, a waiting instance may take the lease. The
+holder has not renewed the lease for `LEASE_SECONDS`, a waiting instance can take the lease. The
 holder measures this time with its own clock and stops acting well before it is over, so that two
 instances never act at the same time. A waiting instance measures from the moment at which it last
 saw the lease change, because the holder's clock may differ from its own.
@@ -76,7 +76,7 @@ def observe(before: LeaseObservation, lease: Object, now: float) -> LeaseObserva
 
 
 def can_acquire(observation: LeaseObservation, identity: str, now: float) -> bool:
-    """Return whether the instance that has this identity may take or renew a lease.
+    """Return whether the instance that has this identity can take or renew a lease.
 
     >>> held = LeaseObservation("a", "7", 100.0)
     >>> [can_acquire(held, who, now) for who, now in (("a", 101.0), ("b", 109.9), ("b", 110.0))]
@@ -114,7 +114,7 @@ class LeaderElection:
     """Holds the lease or waits until it is free. `is_leading` is set while this instance leads.
 
     The thread that renews the lease calls `on_gain` and `on_loss` alternately. Both must return
-    quickly. Once `on_loss` has returned, another instance may lead.
+    quickly. Once `on_loss` has returned, another instance can lead.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class LeaderElection:
 
     @property
     def has_died(self) -> bool:
-        """Whether the thread ended although `stop` was not called."""
+        """Whether the thread that renews the lease ended although `stop` was not called."""
         is_over = self._thread.ident is not None and not self._thread.is_alive()
         return is_over and not self._stopping.is_set()
 

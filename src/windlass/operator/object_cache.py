@@ -41,12 +41,12 @@ class ObjectCache:
         ]  # fmt: skip
 
     def start(self) -> None:
-        """Start all watchers."""
+        """Start the watchers of all kinds and namespaces."""
         for watcher in self.watchers:
             watcher.start()
 
     def stop(self) -> None:
-        """Stop all watchers."""
+        """Stop the watchers of all kinds and namespaces."""
         for watcher in self.watchers:
             watcher.stop()
 
@@ -56,7 +56,10 @@ class ObjectCache:
             watcher.renew()
 
     def wait_synced(self, over: threading.Event) -> bool:
-        """Wait until all watchers are synced. Return False if `over` is set first."""
+        """Wait until the lists of all watchers are complete.
+
+        Return False if `over` is set first.
+        """
         for watcher in self.watchers:
             while not watcher.synced.wait(0.1):
                 if over.is_set():
@@ -72,7 +75,7 @@ class ObjectCache:
         )
 
     def items(self) -> list[Object]:
-        """Return all objects in the cache."""
+        """Return all objects of all watched kinds that are in the cache."""
         return [obj for watcher in self.watchers for obj in watcher.items()]
 
     def get(self, uid: str) -> Object | None:

@@ -60,7 +60,7 @@ class Counts:
             self._jobs[transition, namespace, kind] += number
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the counters as metric families."""
+        """Yield the counters as Prometheus metric families."""
         with self._lock:
             jobs, requests = sorted(self._jobs.items()), sorted(self._requests.items())
         for transition, description in _JOB_HELP.items():

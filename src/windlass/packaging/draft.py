@@ -48,7 +48,10 @@ class Draft:
         return digest
 
     def attach_call(self, call: PackedCall) -> str:
-        """Add a call and its large values. Return the payload's digest."""
+        """Add a pickled call and its large values as blobs to upload.
+
+        Return the payload's digest.
+        """
         digest = self.attach(call.payload)
         if call.large:
             self.blobs.update(call.large)
@@ -59,7 +62,7 @@ class Draft:
 def mask(value: Any, secrets: Iterable[str]) -> Any:
     """Replace every secret in a value with `***`, so that the value can be recorded.
 
-    Longer secrets are replaced first, because they may contain shorter ones.
+    Longer secrets are replaced first, because they can contain shorter ones.
     """
     hidden = sorted(
         (secret for secret in secrets if len(secret) >= SHORTEST_SECRET), key=len, reverse=True

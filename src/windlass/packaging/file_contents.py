@@ -47,7 +47,7 @@ class Reader:
         return False
 
     def fail(self, path: str, error: OSError) -> None:
-        """Record a file that cannot be read."""
+        """Record that a file of the snapshot cannot be read."""
         self._faults.append((path, error.strerror or type(error).__name__))
 
     def check(self) -> None:

@@ -67,7 +67,7 @@ class GitStatus:
         self._keep: Callable[[Git], None] | None = None
 
     def begin(self) -> None:
-        """Start git now, so that it runs while this process does other work."""
+        """Start git's status command, so that it runs while this process does other work."""
         if self.is_begun:
             return
         self.is_begun = True
@@ -75,15 +75,18 @@ class GitStatus:
             self._call = GitCall(self._folder, _STATUS)
 
     def use_state(self, state: Git) -> None:
-        """Use a known state, so that git need not run."""
+        """Use a known state of the working tree, so that git need not run."""
         self._state = state
 
     def on_state(self, keep: Callable[[Git], None]) -> None:
-        """Set a callback that is called with the state as soon as git has reported it."""
+        """Set a callback that gets the working tree's git state as soon as git has reported it."""
         self._keep = keep
 
     def ignored(self) -> set[str] | None:
-        """Return the ignored paths, or None if git fails. Folders have no trailing slash."""
+        """Return the paths that git ignores, or None if git fails.
+
+        Folders have no trailing slash.
+        """
         output = self._output()
         if output is None:
             return None

@@ -73,7 +73,7 @@ class Patterns:
         return None
 
     def reaches_into(self, folder: str) -> bool:
-        """Return True if a `!` line may include a path inside an ignored folder."""
+        """Return True if a `!` line might include a path inside an ignored folder."""
         parts = tuple(folder.split("/"))
         return any(
             parts[: len(beginning)] == beginning[: len(parts)] for beginning in self.reaching

@@ -64,7 +64,7 @@ class JoinedSnapshot(Snapshot):
 
     @property
     def entries(self) -> list[Entry]:
-        """The entries of all files, sorted by path."""
+        """The manifest entries of all files in the joined snapshot, sorted by path."""
         entries = [*self._parts[0].entries, *self._texts]
         for prefix, folder in self._folders.items():
             entries += [entry._replace(path=f"{prefix}/{entry.path}") for entry in folder.entries]
@@ -83,7 +83,7 @@ class JoinedSnapshot(Snapshot):
         return self._parts[0].has_file(path)
 
     def read(self, digest: str) -> bytes:
-        """Return the content with this `digest`, either a file in the tree or the manifest."""
+        """Return the content that has this digest: a file of the joined tree, or its manifest."""
         if digest == self.tree:
             return self.manifest
         if digest in self._held:

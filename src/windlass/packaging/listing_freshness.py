@@ -100,7 +100,10 @@ class StillListed(NamedTuple):
     cut: int  # the root path's length, including the slash
 
     def settle(self) -> tuple[FileListing, list[str]] | None:
-        """Return the listing and the new files, or None if the tree must be listed again."""
+        """Complete the check with git. Return the valid listing and the new files.
+
+        Return None if the tree must be listed again.
+        """
         if not all(answer() for answer in self.answers):
             return None
         if not self.candidates:

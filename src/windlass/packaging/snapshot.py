@@ -68,14 +68,14 @@ class Snapshot:
 
     @property
     def manifest(self) -> bytes:
-        """The list of files. Its sha256 is the tree's digest."""
+        """The manifest, which is the snapshot's list of files. Its sha256 is the tree's digest."""
         if self._manifest is None:
             self._manifest = self._table.manifest()
         return self._manifest
 
     @property
     def entries(self) -> list[Entry]:
-        """The entries of all files, sorted by path."""
+        """The manifest entries of all files in the snapshot, sorted by path."""
         return self._table.entries()
 
     @property
@@ -114,7 +114,7 @@ class Snapshot:
         return data
 
     def iter_blobs(self, missing: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-        """Yield the digests in `missing` with their bytes, ending with the manifest."""
+        """Yield the blobs whose digests are in `missing`, ending with the snapshot's manifest."""
         requested = dict.fromkeys(missing)
         for digest in requested:
             if digest != self.tree:

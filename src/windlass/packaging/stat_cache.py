@@ -52,7 +52,7 @@ class StatTable:
         self.links: dict[int, str] = {}
 
     def entry(self, row: int) -> Entry:
-        """Return the manifest entry for the file in a row."""
+        """Return the manifest entry for the file in a row of the table."""
         path = self.path(row)
         if row in self.links:
             return Entry(path, LINK, self.links[row], 0)
@@ -61,7 +61,7 @@ class StatTable:
         return Entry(path, mode, digest, self.sizes[row])
 
     def path(self, row: int) -> str:
-        """Return the path of the file in a row, relative to the root."""
+        """Return the path of the file in a row of the table, relative to the root."""
         return self.paths[row][len(self.prefix) :]
 
     def entries(self) -> list[Entry]:
@@ -98,16 +98,19 @@ class StatTable:
         return sum(self.sizes) - sum(self.sizes[row] for row in self.links)
 
     def row(self, path: str) -> int:
-        """Return the number of the row with this path."""
+        """Return the number of the table row for the file at this path."""
         return bisect_left(self.paths, path)
 
     def has(self, path: str) -> bool:
-        """Return whether there is a file with this path, relative to the prefix."""
+        """Return whether the table has a file at this path, relative to the root."""
         row = self.row(self.prefix + path)
         return row < len(self.paths) and self.paths[row] == self.prefix + path
 
     def rearranged(self, paths: list[str]) -> StatTable:
-        """Return a table for a different list of files. New files have no data yet."""
+        """Return a table of the files at `paths`.
+
+        Files that are not in this table have no data yet.
+        """
         table = StatTable(self.prefix, paths)
         row_by_path = {path: row for row, path in enumerate(self.paths)}
         rows = [row_by_path.get(path, -1) for path in paths]

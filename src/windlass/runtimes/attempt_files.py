@@ -117,11 +117,11 @@ class AttemptFiles:
 
     @property
     def was_begun(self) -> bool:
-        """Whether a supervisor ever started. Without a supervisor, an attempt has no process."""
+        """Whether the attempt ever had a supervisor. Without one, an attempt has no process."""
         return exists(self.path / paths.STATE)
 
     def launch(self) -> dict[str, Any] | None:
-        """Return the launch file, or None if it is missing or damaged."""
+        """Return the contents of the attempt's launch file, or None if it is missing or damaged."""
         if self._launch is None:  # cached, because the file is written only once
             launch = read_json(self._file(paths.LAUNCH))
             self._launch = None if _as(launch, _Launch) is None else launch

@@ -48,7 +48,7 @@ class ServerContext(msgspec.Struct, frozen=True, kw_only=True):
 class Runtime(Protocol):
     """The methods with which the controller starts, stops and lists the replicas of jobs.
 
-    A runtime makes no decisions. All methods may be called from any thread, but never by two
+    A runtime makes no decisions. All methods can be called from any thread, but never by two
     threads for the same job at the same time.
     """
 

@@ -103,24 +103,24 @@ class SearchPolicy:
 
     @property
     def running(self) -> list[SearchTrial]:
-        """The trials that have not ended."""
+        """The search's trials that have not ended."""
         return [tried for tried in self.tried if tried.state is SearchState.RUNNING]
 
     @property
     def ended(self) -> list[SearchTrial]:
-        """The ended trials, except interrupted ones, which will be tried again."""
+        """The search's ended trials, except interrupted ones, which will be tried again."""
         leftover = (SearchState.RUNNING, SearchState.INTERRUPTED)
         return [tried for tried in self.tried if tried.state not in leftover]
 
     @property
     def to_begin(self) -> int:
-        """The number of trials yet to be started."""
+        """The number of trials that the search has yet to start."""
         cut_short = sum(tried.state is SearchState.INTERRUPTED for tried in self.tried)
         return max(self.settings.trials + cut_short - len(self.tried), 0)
 
     @property
     def best(self) -> SearchTrial | None:
-        """The best trial so far. Among equals, this is the first."""
+        """The search's best trial so far. Of several equally good trials, this is the first."""
         return next(iter(self.ranked()), None)
 
     def ranked(self) -> list[SearchTrial]:
@@ -130,11 +130,11 @@ class SearchPolicy:
         return sorted(done, key=lambda tried: sign * (tried.value or 0.0))
 
     def propose(self) -> dict[str, Any]:
-        """Return the next trial's parameters."""
+        """Return the parameters that the next trial of the search must try."""
         return self.study.propose()
 
     def propose_several(self, count: int) -> list[dict[str, Any]]:
-        """Return the parameters of the next trials."""
+        """Return the parameters that the next `count` trials of the search must try."""
         return self.study.propose_several(count)
 
     def take_orders(self, now: float) -> list[Order]:
@@ -161,7 +161,7 @@ class SearchPolicy:
     # -- events ----------------------------------------------------------------------------
 
     def recall(self, records: Iterable[TrialRecord], points: Iterable[Points], now: float) -> None:
-        """Replay all recorded events in their original order."""
+        """Replay all recorded events of the search's trials in their original order."""
         happened: list[tuple[float, Callable[[], None]]] = []
         by_id = {record.id: record for record in records}
         mine = {number: record for number, record in by_id.items() if self.is_mine(record)}
@@ -184,7 +184,7 @@ class SearchPolicy:
             self._changed(tried.record, now)
 
     def learn(self, news: TrialRecord | Points, now: float) -> None:
-        """Process an event, either a changed trial or reported values."""
+        """Process an event of the search: a changed trial, or values that a trial reported."""
         if isinstance(news, Points):
             for point in _split(news):
                 self._reported(point, now)

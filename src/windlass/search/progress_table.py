@@ -41,7 +41,7 @@ class ProgressTable:
         self._reported = ended
 
     def update(self) -> None:
-        """Update the table from the search's current state."""
+        """Update the progress table from the search's current state."""
         policy = self._policy
         done, whole = len(policy.ended), len(policy.ended) + len(policy.running) + policy.to_begin
         head = [
@@ -74,7 +74,7 @@ class ProgressTable:
         self._head, self._body = head, body  # in one statement, because another thread reads both
 
     def lines(self) -> list[Line]:
-        """Return the current table."""
+        """Return the lines of the current progress table."""
         passed = format_duration(int(time.monotonic() - self._began))
         clock = f"  {passed}, {self._left}" if self._left else f"  {passed}"
         return [[*self._head, (clock, "dim")], *self._body]

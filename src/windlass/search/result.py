@@ -105,6 +105,11 @@ class SearchResult:
         summary = "nothing found" if best is None else f"best {metric_text(self._policy, best)}"
         return f"<SearchResult {self.name}: {len(self)} trials, {summary}>"
 
+    def _repr_html_(self) -> str:
+        from windlass.display.html.lines import lines_page
+
+        return lines_page([[(line, "")] for line in summary(self._policy)])
+
 
 def summary(policy: SearchPolicy) -> list[str]:
     """Return the lines to print when a search ends."""

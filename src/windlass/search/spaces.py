@@ -154,7 +154,7 @@ def randint(
 
 
 def choice(*options: Any) -> Choice:
-    """Choose one of the options, which may also be passed as one list.
+    """Choose one of the options, which can also be passed as one list.
 
     An option is a text, number, boolean, None, or a list or mapping of such values.
 

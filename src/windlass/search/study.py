@@ -135,7 +135,7 @@ class Study:
         return dict(sorted(importances.items(), key=lambda item: -item[1]))
 
     def optuna_trials(self) -> list[optuna.trial.FrozenTrial]:
-        """Return Optuna's representation of the trials, ordered by number."""
+        """Return Optuna's representation of the study's trials, ordered by number."""
         optuna_trials = self._study.get_trials(deepcopy=False)
         return [optuna_trials[trial.number] for trial in self._trials]
 

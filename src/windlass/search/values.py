@@ -12,7 +12,7 @@ from windlass.model.records import TrialState
 def returned_value(trial: Trial[Any], metric: str) -> float | None:
     """Return the number that a trial's function returned, or None if it returned no number.
 
-    The function may also return a mapping that contains the number under the metric's name.
+    The function can also return a mapping that contains the number under the metric's name.
     """
     if trial.record.state is not TrialState.SUCCEEDED or trial.record.result is None:
         return None

@@ -21,6 +21,7 @@ from windlass.server.web.open_connections import OpenConnections
 VARIABLE = "WINDLASS_SERVER_IDLE"
 NEVER = "never"
 _DEFAULT = 3600.0  # seconds
+_FIRST_REQUEST = 10.0  # seconds
 
 
 def read_limit() -> float | None:
@@ -41,9 +42,16 @@ def read_limit() -> float | None:
 async def exit_when_idle(
     services: Services, connections: OpenConnections, limit: float, leave: Callable[[], None]
 ) -> None:
-    """Call `leave` after `limit` seconds without requests, open streams or unfinished work."""
+    """Call `leave` after `limit` seconds without requests, open streams or unfinished work.
+
+    Even with a very short limit, the server waits for the first request of the client that started
+    it. Otherwise, the client would start one server after another.
+    """
+    start = services.last_activity
     while True:
-        left = services.last_activity + limit - time.monotonic()
+        is_unused = services.last_activity == start
+        patience = max(limit, _FIRST_REQUEST) if is_unused else limit
+        left = services.last_activity + patience - time.monotonic()
         if left > 0:
             await asyncio.sleep(left)
         elif connections.is_any_busy or await asyncio.to_thread(services.has_work):

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from failing_program import CASES, ERRORS, FUSSY, MAIN
 
-from harness import Project
+from harness import BIN, Project
 
 SHARES_HOME = True
 
@@ -177,6 +177,7 @@ def test_the_last_twenty_lines_are_included_with_the_last_state_of_a_progress_ba
         ("port_taken", "the port is taken"),
         ("no_file", "'data/train.csv' was not in the code snapshot"),
         ("late", "timeout="),
+        ("crashed", "C code crashed, called from Python: Segmentation fault at cases.py:"),
     ],
 )
 def test_a_known_failure_comes_with_a_tip(outcomes: Outcomes, name: str, tip: str) -> None:
@@ -185,7 +186,7 @@ def test_a_known_failure_comes_with_a_tip(outcomes: Outcomes, name: str, tip: st
 
 
 def test_an_unknown_failure_comes_without_a_tip(outcomes: Outcomes) -> None:
-    for name in ("value_error", "exit_3", "crashed", "no_absolute_file", "interrupted"):
+    for name in ("value_error", "exit_3", "no_absolute_file", "interrupted"):
         assert "Tip:" not in outcomes[name]["text"] + outcomes.note(name), name
 
 
@@ -247,3 +248,43 @@ def test_a_failed_job_does_not_repeat_output_that_was_shown(project: Project, ho
     done = project.python("job.py")
     assert done.stderr.count("KeyError: 'no such column'") == 1
     assert "exit code 1" in done.stderr
+
+
+def test_a_crash_in_c_code_shows_the_python_stack_without_windlass_frames(
+    outcomes: Outcomes,
+) -> None:
+    error, *stack = outcomes["crashed"]["log_tail"]
+    assert error == "Fatal Python error: Segmentation fault"
+    assert stack[-1].endswith(" in crashed")
+    assert not any("windlass/worker" in line for line in stack)
+
+
+@pytest.mark.parametrize("is_script", [True, False])
+def test_the_users_own_settings_of_faulthandler_apply(
+    project: Project, home: Path, is_script: bool
+) -> None:
+    project.write(
+        "crash.py",
+        """
+        import ctypes, faulthandler, os, sys
+        import windlass as wl
+
+        @wl.run(cpus=0.1)
+        def train():
+            print("enabled:", faulthandler.is_enabled())
+            if "OWN" in os.environ:
+                faulthandler.enable(open(os.environ["OWN"], "w"))
+            ctypes.string_at(0)
+
+        if __name__ == "__main__":
+            train.local() if "WINDLASS_TRIAL_ID" in os.environ else train()
+        """,
+    )
+    run = [BIN / "windlass", "run", "crash.py"] if is_script else [sys.executable, "crash.py"]
+    fatal, own = "Fatal Python error", project.path.parent / "own.txt"
+    done = project.run(*run)
+    assert "enabled: True" in done.stdout and fatal in done.stderr
+    done = project.run(*run, env={"PYTHONFAULTHANDLER": ""})
+    assert "enabled: False" in done.stdout and fatal not in done.stderr
+    done = project.run(*run, env={"OWN": str(own)})
+    assert fatal not in done.stderr and fatal in own.read_text()

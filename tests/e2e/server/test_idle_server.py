@@ -47,6 +47,14 @@ def test_the_server_and_its_launchers_exit_after_the_idle_time(
     assert json.loads(listed.stdout)[0]["state"] == "SUCCEEDED"
 
 
+def test_a_server_with_a_very_short_idle_time_serves_the_client_that_started_it(
+    fresh_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WINDLASS_SERVER_IDLE", "1ms")
+    trial = wl.Job(wl.Command(["true"]), executor=LITTLE).submit()
+    assert trial.wait(PATIENCE).state == "SUCCEEDED"
+
+
 def test_a_suspended_trial_needs_no_server(
     fresh_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

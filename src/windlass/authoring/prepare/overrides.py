@@ -100,7 +100,7 @@ def _merge_env(own: Any, changes: Any) -> Any:
 def _merge_nested(
     own: Mapping[str, Any], changes: Mapping[str, Any], left: int = DEEPEST
 ) -> dict[str, Any]:
-    """Merge nested mappings down to a maximum depth, because a mapping may contain itself."""
+    """Merge nested mappings down to a maximum depth, because a mapping can contain itself."""
     both = dict(own)
     for name, value in changes.items():
         before = both.get(name)

@@ -153,6 +153,7 @@ class Sweep:
             with View() as view, self._show_progress(self._client).showing(view):
                 current = self._waiting[0]
                 trial, end = watch(self._client, current, view, before_stop=self._stop_others)
+            self._show_progress(self._client).ended(trial.record)
         except (WindlassError, KeyboardInterrupt) as error:
             failure = error.with_traceback(None)  # internal frames do not help users
         else:

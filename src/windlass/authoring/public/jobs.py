@@ -155,7 +155,7 @@ class Job(JobBase):
         stop_on_repeat: whether to stop restarting when an attempt fails within 10 s with the same
             Python exception as the previous attempt. The default is True if neither
             `restart_policy` nor `backoff_limit` is set.
-        active_deadline: the longest time that the job may run, such as `"2h"`.
+        active_deadline: the longest time that the job can run, such as `"2h"`.
         ttl_after_finished: how long remaining replicas stay after the job has ended, such as
             `"10m"`.
         clean_policy: the replicas to stop when the job ends: `"Running"` (default), `"All"` or

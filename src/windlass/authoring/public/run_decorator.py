@@ -275,12 +275,12 @@ def run(  # noqa: F811 -- as above
         packages: packages to install in addition to the packages of this environment, such as
             `["scikit-learn", "pandas==2.2"]`, or the path of a requirements file.
         retries: the number of restarts after failures (default: 0).
-        timeout: the longest time that the trial may run, such as `"4h"`.
+        timeout: the longest time that the trial can run, such as `"4h"`.
         name: the name of the trials (default: the function's name).
         experiment: the experiment to add the trials to (default: the function's name).
         cluster: the cluster to run on, for backends with several clusters.
         volumes: other files and folders, by their path in the trial: `{"data": "/path/to/data"}`.
-        spot: whether the trial may run on a spot machine, which the provider can reclaim at any
+        spot: whether the trial can run on a spot machine, which the provider can reclaim at any
             time.
         replicas: the number of processes that run the function at the same time (default: 1). Each
             process gets the same arguments and the full resources above. The trial returns the

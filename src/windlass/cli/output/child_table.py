@@ -16,10 +16,10 @@ def print_children(client: Client, trial: Trial[Any]) -> None:
     """Print the child trials that a generator added. Print nothing for a trial without children."""
     from windlass.cli.output.table import Cell, Column, print_table
     from windlass.cli.output.text import clean, paint, state_colour
-    from windlass.cli.output.trial_cells import format_run_time, outcome_of, short_params
     from windlass.client.resources.trial.list_query import list_trials
     from windlass.client.resources.trial.replica_names import is_generated
     from windlass.client.terminal.experiment_progress import differing
+    from windlass.display.trial_cells import format_run_time, outcome_of, short_params
 
     if not is_generated(trial.record):
         return

@@ -4,38 +4,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from windlass.cli.output.text import is_terminal, paint
-from windlass.model.text.display import shorten, width_of
+from windlass.display.table import GAP, aligned, natural_widths, padded, text_of
+from windlass.display.table import Cell as Cell
+from windlass.display.table import Column as Column
+from windlass.display.table import Row as Row
+from windlass.model.text.display import shorten
 
-_GAP = "  "
 _NARROWEST = 8  # the minimum width of a column that can shrink
-
-
-class Column(NamedTuple):
-    """A table column. If `shrinks` is true, it gets narrower to fit the terminal."""
-
-    head: str
-    is_number: bool = False
-    shrinks: bool = False
-
-
-class Cell(NamedTuple):
-    """Text in a table cell, with a style: a colour, `dim` or `bold`."""
-
-    text: str
-    style: str = ""
-
-
-Row = Sequence[str | Cell]
 
 
 def print_table(columns: Sequence[Column], rows: Sequence[Row]) -> None:
     """Print a table to stdout, cut to the terminal's width if stdout is a terminal."""
     terminal_width = _terminal_width()
     if terminal_width is None:
-        for line in align(columns, rows):
+        for line in aligned(columns, rows):
             print(line)
         return
     widths = fit(columns, rows, terminal_width)
@@ -44,11 +28,10 @@ def print_table(columns: Sequence[Column], rows: Sequence[Row]) -> None:
     for row in [heads, *rows]:
         parts = []
         for i in shown:
-            text = shorten(_text(row[i]), widths[i])
+            text = shorten(text_of(row[i]), widths[i])
             is_last = i == shown[-1] and not columns[i].is_number
-            padded = text if is_last else _pad(text, widths[i], columns[i])
-            parts.append(_paint(padded, row[i]))
-        print(_GAP.join(parts))
+            parts.append(_paint(text if is_last else padded(text, widths[i], columns[i]), row[i]))
+        print(GAP.join(parts))
 
 
 def fits_terminal(columns: Sequence[Column], rows: Sequence[Row]) -> bool:
@@ -58,17 +41,6 @@ def fits_terminal(columns: Sequence[Column], rows: Sequence[Row]) -> bool:
         return True
     widths = fit(columns, rows, terminal_width)
     return all(widths) and _total(widths) <= terminal_width
-
-
-def align(columns: Sequence[Column], rows: Sequence[Row]) -> list[str]:
-    """Return a table's lines as plain text, without cutting anything.
-
-    >>> align([Column("ID", is_number=True), Column("NAME")], [["9", "train"], ["10", "test"]])
-    ['ID  NAME', ' 9  train', '10  test']
-    """
-    texts = [[column.head for column in columns], *([_text(cell) for cell in row] for row in rows)]
-    widths = _natural_widths(columns, rows)
-    return [_GAP.join(map(_pad, row, widths, columns)).rstrip() for row in texts]
 
 
 def fit(columns: Sequence[Column], rows: Sequence[Row], terminal_width: int) -> list[int]:
@@ -83,7 +55,7 @@ def fit(columns: Sequence[Column], rows: Sequence[Row], terminal_width: int) -> 
     >>> fit(columns, rows, 80), fit(columns, rows, 30), fit(columns, rows, 12)
     ([2, 5, 34], [2, 5, 19], [2, 5, 0])
     """
-    widths = _natural_widths(columns, rows)
+    widths = natural_widths(columns, rows)
     flexible = [i for i, column in enumerate(columns) if column.shrinks]
     least = {i: min(widths[i], _NARROWEST) for i in flexible}
     while _total(widths) > terminal_width:
@@ -108,19 +80,7 @@ def _terminal_width() -> int | None:
 
 def _total(widths: Sequence[int]) -> int:
     shown = [width for width in widths if width > 0]
-    return sum(shown) + len(_GAP) * (len(shown) - 1)
-
-
-def _natural_widths(columns: Sequence[Column], rows: Sequence[Row]) -> list[int]:
-    return [
-        max([width_of(column.head), *(width_of(_text(row[i])) for row in rows)])
-        for i, column in enumerate(columns)
-    ]
-
-
-def _pad(text: str, width: int, column: Column) -> str:
-    space = " " * (width - width_of(text))
-    return space + text if column.is_number else text + space
+    return sum(shown) + len(GAP) * (len(shown) - 1)
 
 
 def _paint(text: str, cell: str | Cell) -> str:
@@ -128,7 +88,3 @@ def _paint(text: str, cell: str | Cell) -> str:
     if style in ("", "dim", "bold"):
         return paint(text, dim=style == "dim", bold=style == "bold")
     return paint(text, style)
-
-
-def _text(cell: str | Cell) -> str:
-    return cell.text if isinstance(cell, Cell) else cell

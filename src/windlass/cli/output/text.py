@@ -8,12 +8,13 @@ from contextlib import contextmanager
 
 import click
 
-from windlass.client.terminal.screen import STATE_COLOURS, can_encode, may_colour
+from windlass.client.terminal.screen import can_encode, may_colour
 from windlass.client.terminal.screen import is_terminal as is_terminal
+from windlass.display.table import STATE_COLOURS
 from windlass.model.records import TrialState
 from windlass.model.text.display import clean as clean
 from windlass.model.text.display import clean_lines as clean_lines
-from windlass.model.text.quantities import format_duration
+from windlass.model.text.quantities import format_ago as format_ago
 
 
 def can_print(text: str) -> bool:
@@ -61,18 +62,6 @@ def print_error(text: str) -> None:
     if may_colour(sys.stderr):
         prefix = click.style(prefix, fg="red", bold=True)
     print_message(f"{prefix} {clean_lines(text)}")
-
-
-def format_ago(moment: float, now: float) -> str:
-    """Format the approximate time since a moment.
-
-    >>> [format_ago(1000.0 - s, now=1000.0) for s in (0.2, 3.7, 200, 7500)]
-    ['just now', '3s ago', '3m ago', '2h ago']
-    """
-    passed = int(now - moment)
-    if passed < 1:
-        return "just now"
-    return format_duration(passed).split()[0].replace(".0s", "s") + " ago"
 
 
 def format_moment(moment: float) -> str:

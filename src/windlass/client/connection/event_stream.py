@@ -82,7 +82,7 @@ class Stream(ABC, Generic[N]):
             self._check_deadline()
 
     def cut(self) -> None:
-        """End the stream. Any thread may call this method."""
+        """End the stream. Any thread can call this method."""
         self._is_cut = True
         if self._stream is not None:
             self._stream.cut()

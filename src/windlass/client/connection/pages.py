@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
-from windlass.model.errors import InvalidArgument, shown
+from windlass.model.errors import InvalidArgument, WindlassError, shown
 
 if TYPE_CHECKING:
     from windlass.client.connection.transport import Transport
@@ -16,6 +19,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 _PAGE = 100
+_SHOWN = 20  # items in an interactive session or a notebook
 
 
 class Page(Protocol[R_co]):
@@ -45,7 +49,8 @@ class Listing(Iterator[T], Generic[T]):
     ```
 
     `list(...)` fetches all items. In asynchronous code, `async for` fetches pages in a thread. A
-    listing can be iterated only once.
+    listing can be iterated only once. Interactive sessions and notebooks show its next items as a
+    table, which does not consume them.
     """
 
     def __init__(
@@ -66,6 +71,7 @@ class Listing(Iterator[T], Generic[T]):
         self._cursor: str | None = None
         self._is_over = False
         self._items: Iterator[T] = iter(())
+        self._is_begun = False
 
     def map(self, make: Callable[[T], U]) -> Listing[U]:
         """Return a listing that converts each item of this listing with `make`."""
@@ -76,6 +82,7 @@ class Listing(Iterator[T], Generic[T]):
         return self
 
     def __next__(self) -> T:
+        self._is_begun = True
         for item in self._items:
             return item
         while (size := self._next_size()) is not None:
@@ -90,6 +97,7 @@ class Listing(Iterator[T], Generic[T]):
     async def __anext__(self) -> T:
         from windlass.client.connection.async_wait import in_thread
 
+        self._is_begun = True
         for item in self._items:
             return item
         while (size := self._next_size()) is not None:
@@ -101,8 +109,41 @@ class Listing(Iterator[T], Generic[T]):
                 return item
         raise StopAsyncIteration
 
+    def peek(self, count: int) -> tuple[list[T], bool]:
+        """Return up to `count` of the next items, and whether there are more.
+
+        Later iteration yields these items as well.
+        """
+        items: list[T] = []
+        while len(items) <= count:
+            items += islice(self._items, count + 1 - len(items))
+            if len(items) <= count:
+                if (size := self._next_size()) is None:
+                    break
+                self._turn_to(self._ask(self._cursor, size))
+        self._items = chain(items, self._items)
+        return items[:count], len(items) > count
+
     def __repr__(self) -> str:
-        return "<an iterator; list(...) collects all items>"
+        """Show the next items, but send requests only in an interactive session."""
+        if not hasattr(sys, "ps1"):
+            return "<Listing: an iterator that fetches items on demand. list(...) fetches all.>"
+        from windlass.display.listing import listing_text
+
+        try:
+            items, has_more = self.peek(_SHOWN)
+        except WindlassError as error:
+            return f"<Listing that could not be fetched: {error.message}>"
+        return listing_text(items, time.time(), has_more=has_more, is_begun=self._is_begun)
+
+    def _repr_html_(self) -> str | None:
+        from windlass.display.html.listing import listing_page
+
+        try:
+            items, has_more = self.peek(_SHOWN)
+        except WindlassError:
+            return None  # notebooks show the text above, which contains the error
+        return listing_page(items, time.time(), has_more=has_more, is_begun=self._is_begun)
 
     def _next_size(self) -> int | None:
         """Return the number of items to request for the next page, or None at the end."""

@@ -1,6 +1,6 @@
 """Connections without TLS, which open only after the server has proved that it knows the token.
 
-Once a server has stopped, another program may listen at its address. The client therefore does not
+Once a server has stopped, another program can listen at its address. The client therefore does not
 send the token until the server has proved that it knows the token. This does not stop a program
 between client and server from forwarding the proof. Only TLS prevents that attack.
 """

@@ -20,7 +20,7 @@ PATIENCE = 60.0  # seconds until the wait fails
 def take_start_lock(path: Path) -> int:
     """Acquire the lock for starting a server and return the lock file's descriptor.
 
-    Only the client that holds this lock may start the server.
+    Only the client that holds this lock can start the server.
     """
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

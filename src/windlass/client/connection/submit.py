@@ -55,7 +55,7 @@ def send(transport: Transport, draft: Draft, ask: Callable[[CreateTrial], T]) ->
 
 
 def submit_all(transport: Transport, drafts: Sequence[Draft]) -> list[TrialRecord]:
-    """Create one plan's trials in one request and one transaction: either all of them or none."""
+    """Submit prepared trials of one plan in one request: the server creates all of them or none."""
     first = drafts[0]
     attachments = {digest: data for draft in drafts for digest, data in _inline(draft).items()}
     bare = Private()

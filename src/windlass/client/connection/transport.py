@@ -105,6 +105,11 @@ class Transport:
             self._endpoint = self._find()
         return self._endpoint
 
+    @property
+    def known_endpoint(self) -> Endpoint | None:
+        """The server that has received requests. None if this process has sent none yet."""
+        return self._endpoint
+
     def ask(
         self,
         method: str,

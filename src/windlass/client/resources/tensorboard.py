@@ -2,7 +2,7 @@
 
 TensorBoard reads a temporary folder with one sub-folder per trial. On the server's machine, each
 sub-folder has links to the trial's files. On any other machine, it is a copy. New files are added
-every few seconds. Programs may write event files to `wl.tensorboard_dir()` or to any folder in
+every few seconds. Programs can write event files to `wl.tensorboard_dir()` or to any folder in
 their working folder, such as `runs`.
 """
 

@@ -10,8 +10,8 @@ from typing import Any
 from windlass.client.connection.experiment_events import ExperimentNews
 from windlass.client.resources.trial.outcome import how_it_ended
 from windlass.client.terminal.live_lines import Line
-from windlass.client.terminal.screen import STATE_COLOURS
 from windlass.client.terminal.status_line import share_of
+from windlass.display.table import STATE_COLOURS
 from windlass.model.records import ExperimentRecord, Summary, TrialRecord, TrialState, own_metrics
 from windlass.model.run_time import seconds_run
 from windlass.model.text.quantities import format_duration

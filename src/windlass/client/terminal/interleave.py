@@ -43,16 +43,20 @@ class Lanes:
         self.rename(names)
 
     def rename(self, names: Sequence[str]) -> None:
-        """Set the names of all replicas in order. Their number may change."""
+        """Set the names of all replicas in order. Their number can change."""
         self._positions = {name: position for position, name in enumerate(names)}
         self._width = max(map(len, names), default=0)
 
     def prefix(self, name: str, *, coloured: bool = False) -> str:
         """Return a replica's line prefix, which contains its padded name.
 
+        A single replica has no name, and its lines have no prefix.
+
         >>> Lanes(["ps-0", "worker-0"]).prefix("ps-0")
         'ps-0     | '
         """
+        if not self._positions:
+            return ""
         text = f"{name:<{self._width}} |"
         if not coloured:
             return f"{text} "

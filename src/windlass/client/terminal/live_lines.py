@@ -1,6 +1,7 @@
 """Draws lines at the bottom of a terminal, and redraws them when their text changes.
 
-To a file or a pipe, the first line is written now and then, and the final lines at the end.
+To a file or a pipe, the first line is written now and then, and the final lines at the end. In a
+notebook, all lines are one output of the cell, which is updated in place.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
+from windlass.client.terminal.notebook_cell import CellOutput, in_notebook
 from windlass.client.terminal.screen import (
     Redraw,
     cells,
@@ -25,6 +27,7 @@ from windlass.client.terminal.screen import (
 from windlass.client.terminal.sparse_lines import SparseLines
 
 _TICK = 0.2
+_TICK_CELL = 0.5
 _STYLES = {
     "bold": 1,
     "name": 1,  # a name, which is shortened before other parts of the line
@@ -55,17 +58,23 @@ class Live:
     def __init__(self, render: Callable[[], Sequence[Line]], out: TextIO | None = None) -> None:
         self._out = out or sys.stderr
         self._render = render
-        self.is_live = (
+        self._cell = CellOutput() if out is None and in_notebook() else None
+        self._said: list[Line] = []  # the permanent lines in a notebook
+        draws = (
             self._out is not None
             and is_terminal(self._out)
             and os.environ.get("TERM") not in ("dumb", "")
         )
-        self._is_coloured = self.is_live and may_colour(self._out)
+        self.is_live = draws or self._cell is not None
+        self._is_coloured = draws and may_colour(self._out)
         self._drawn: list[str] = []
         self._lock = threading.Lock()
         self._lines = SparseLines()
-        draw = self._tick if self.is_live else self._tick_plain
-        self._redraw = Redraw(draw, _TICK, "windlass-live")
+        draw = self._tick if draws else self._tick_plain
+        if self._cell is not None:
+            self._redraw = Redraw(self._tick_cell, _TICK_CELL, "windlass-live")
+        else:
+            self._redraw = Redraw(draw, _TICK, "windlass-live")
 
     def __enter__(self) -> Live:
         if self._out is not None:
@@ -76,9 +85,14 @@ class Live:
         self._redraw.stop()
         with self._lock:
             self._wipe()
+            self._show_cell([])
 
     def say(self, *lines: Line) -> None:
         """Print permanent lines, even if the output is not a terminal."""
+        if self._cell is not None:
+            with self._lock:
+                self._said += lines
+            return
         if self._out is None:
             return
         with self._lock:
@@ -96,6 +110,20 @@ class Live:
         line = [(text, style) for text, style in line if style != "dim"]
         if self._lines.is_due("".join(text for text, _ in line), time.monotonic()):
             self.say(line)
+
+    def _tick_cell(self) -> None:
+        lines = self._render()
+        with self._lock:
+            if not self._redraw.is_stopped:
+                self._show_cell(lines)
+
+    def _show_cell(self, lines: Sequence[Line]) -> None:
+        from windlass.display.html.lines import lines_page
+
+        shown = [*self._said, *lines]
+        if self._cell is not None and (shown or self._cell.is_shown):
+            text = "\n".join("".join(part for part, _ in line) for line in shown)
+            self._cell.show(lines_page(shown) if shown else "", text)
 
     def _tick(self) -> None:
         columns, rows = terminal_size(self._out)

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from windlass.client.connection.experiment_events import ExperimentEvents
 from windlass.client.connection.transport import Transport
@@ -15,6 +16,9 @@ from windlass.client.terminal.sparse_lines import SparseLines
 from windlass.client.terminal.view import View
 from windlass.model.errors import WindlassError
 from windlass.model.records import TrialRecord, TrialState
+
+if TYPE_CHECKING:
+    from windlass.client.terminal.notebook_cell import CellStatus
 
 _FIRST = 1.0  # seconds; a shorter `map` needs no progress
 _TICK = 0.5
@@ -34,6 +38,7 @@ class MapProgress:
         self._total = total
         self._states: dict[int, TrialState] = {}
         self._view: View | None = None
+        self._cell: CellStatus | None = None  # one output of a notebook cell for all views
         self._first: TrialRecord | None = None
         self._transport: Transport | None = None
         self._following: ExperimentEvents | None = None
@@ -49,6 +54,9 @@ class MapProgress:
     @contextlib.contextmanager
     def showing(self, view: View) -> Iterator[None]:
         """Show the progress in a view during the `with` block."""
+        if view.cell is not None:
+            self._cell = self._cell or view.cell
+            view.share_cell(self._cell)
         if view.is_live and len(self._states) > 1:
             view.overall(self.text())
         self._view = view
@@ -62,6 +70,13 @@ class MapProgress:
         self._redraw.stop()
         if self._following is not None:
             self._following.cut()
+        if self._cell is not None:
+            self._cell.overall = self.text() if len(self._states) > 1 else ""
+            self._cell.end()
+
+    def ended(self, trial: TrialRecord) -> None:
+        """Take the record of a trial whose value the `map` has received."""
+        self._states[trial.id] = trial.state
 
     def text(self) -> str:
         """Return the progress as a line of text."""

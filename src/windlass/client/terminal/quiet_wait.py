@@ -25,9 +25,17 @@ def showing_wait() -> Iterator[Callable[[TrialRecord], None]]:
         yield lambda _: None
         return
     with View() as view, WaitNotice(view, reports_running=True) as notice:
+        newest: TrialRecord | None = None
 
         def show(trial: TrialRecord) -> None:
+            nonlocal newest
+            newest = trial
             view.status(status_text(trial), share_of(trial))
             notice.update(trial)
 
-        yield show
+        try:
+            yield show
+        except BaseException:
+            if view.cell is not None and view.cell.is_shown and newest is not None:
+                view.cell.note(f"stopped waiting for {status_text(newest)}")
+            raise

@@ -7,20 +7,6 @@ import threading
 from collections.abc import Callable
 from typing import TextIO
 
-from windlass.model.records import TrialState
-
-STATE_COLOURS = {
-    TrialState.QUEUED: "yellow",
-    TrialState.STARTING: "cyan",
-    TrialState.RUNNING: "cyan",
-    TrialState.RESTARTING: "yellow",
-    TrialState.SUSPENDED: "yellow",
-    TrialState.STOPPING: "yellow",
-    TrialState.SUCCEEDED: "green",
-    TrialState.FAILED: "red",
-    TrialState.STOPPED: "magenta",
-}
-
 
 class Redraw:
     """Calls a function several times a second in a separate thread, from `start` until `stop`."""

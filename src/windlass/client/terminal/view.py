@@ -6,6 +6,9 @@ pipe gets only the unchanged output.
 
 With several replicas, only whole lines are printed, each after its replica's name. A line that
 stays unfinished for a while takes the place of the status line until it ends.
+
+In a notebook, the status is an output of the cell that is updated in place (`notebook_cell.py`).
+Output is printed in whole lines, so that a saved notebook has only a progress bar's last state.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from operator import add, attrgetter
 from typing import TYPE_CHECKING, TextIO
 
 from windlass.client.connection.wait_reports import show_in, stop_showing_in
+from windlass.client.terminal.notebook_cell import in_notebook
 from windlass.client.terminal.recent_output import RecentOutput
 from windlass.client.terminal.sanitize import RESET, Reach, leaves_colour, tame
 from windlass.client.terminal.screen import (
@@ -40,12 +44,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from windlass.client.terminal.interleave import Lanes, OutputLine
+    from windlass.client.terminal.notebook_cell import CellStatus
 
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _PLAIN_FRAMES = "|/-\\"
 _DELAY = 0.15  # seconds before a status line appears
 _TICK = 0.1
 _TICK_PLAIN = 0.5
+_TICK_CELL = 0.25
 _CLOCK = 12  # terminal cells for the spinner and the time: "⠋ ", " 59m 59s"
 _PAUSE = 0.3  # seconds before one of several replicas' unfinished lines is shown
 
@@ -64,11 +70,14 @@ class View:
         reach: Reach = Reach.LINES,
     ) -> None:
         self._reach = reach
+        self.cell = _new_cell() if out is None and err is None and in_notebook() else None
+        self._owns_cell = True
         self._out = out or sys.stdout or _nowhere()
         self._err = err or sys.stderr or _nowhere()
-        self.is_live = is_terminal(self._err) and os.environ.get("TERM") != "dumb"
-        self._is_coloured = self.is_live and not os.environ.get("NO_COLOR")
-        self._shares_screen = self.is_live and is_terminal(self._out)
+        draws = is_terminal(self._err) and os.environ.get("TERM") != "dumb"
+        self.is_live = draws or self.cell is not None
+        self._is_coloured = draws and not os.environ.get("NO_COLOR")
+        self._shares_screen = draws and is_terminal(self._out)
         is_plain = not can_encode(self._err, _FRAMES)
         self._frames = _PLAIN_FRAMES if is_plain else _FRAMES
         self._ellipsis = "..." if is_plain else "…"
@@ -80,31 +89,35 @@ class View:
         self._open_line: TextIO | None = None  # the stream with an unfinished line
         self._last_target: TextIO | None = None
         self._recent = RecentOutput()
-        self._lanes: Lanes | None = None  # set only for a trial with several replicas
+        # Set for a trial with several replicas, and in notebooks.
+        self._lanes = None if self.cell is None else _lanes([])
         self._colours = {self._out: may_colour(self._out), self._err: may_colour(self._err)}
         self._lock = threading.Lock()
         self._frame = 0
         self._awaited = ""  # the current wait, for a file or a pipe
         self._overall = ""  # the combined state of all trials that the program waits for
         self._lines = SparseLines()
-        self._redraw = (
-            Redraw(self._tick, _TICK, "windlass-view")
-            if self.is_live
-            else Redraw(self._tick_plain, _TICK_PLAIN, "windlass-view")
-        )
+        if self.cell is not None:
+            self._redraw = Redraw(self._tick_cell, _TICK_CELL, "windlass-view")
+        elif self.is_live:
+            self._redraw = Redraw(self._tick, _TICK, "windlass-view")
+        else:
+            self._redraw = Redraw(self._tick_plain, _TICK_PLAIN, "windlass-view")
 
     def __enter__(self) -> View:
         self._redraw.start()
         show_in(self.say)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
         stop_showing_in(self.say)
         self._redraw.stop()
         self.end_lines()
         with self._lock:
             self._wipe()
             self._end_open_line()
+            if self.cell is not None and self._owns_cell:
+                self.cell.end("" if error else self._text)
             for terminal in self._coloured:  # later output must not inherit the colour
                 terminal.write(RESET)
                 terminal.flush()
@@ -120,7 +133,7 @@ class View:
                 self._since = time.monotonic()
 
     def stage(self, text: str) -> None:
-        """Show this program's current step, which may take long, in the status line."""
+        """Show this program's current step, which can take long, in the status line."""
         self.status(text)
         self.wait_for(text)
 
@@ -134,9 +147,17 @@ class View:
     def overall(self, text: str) -> None:
         """Set the text in front of the status, which summarizes all trials being waited for."""
         self._overall = text
+        if self.cell is not None:
+            self.cell.overall = text
+
+    def share_cell(self, cell: CellStatus) -> None:
+        """Show the status in an output that several views use one after another."""
+        self.cell, self._owns_cell = cell, False
 
     def shows(self, text: str) -> bool:
         """Return whether a status text fits into the status line together with the elapsed time."""
+        if self.cell is not None:
+            return True
         return self.is_live and cells(text) <= terminal_size()[0] - _CLOCK
 
     def show(self, part: LogPart) -> None:
@@ -154,6 +175,8 @@ class View:
         Successive pieces for the same stream are written together.
         """
         if self._lanes is not None:
+            if self.cell is not None and not self.cell.is_shown:
+                self._tick_cell()  # the status is shown above the output
             for part in parts:
                 with self._lock:
                     self._print(self._lanes, self._lanes.feed(part, time.monotonic()))
@@ -181,12 +204,10 @@ class View:
         """
         if not names:
             return
-        from windlass.client.terminal.interleave import Lanes
-
         with self._lock:
             if self._lanes is None:
                 self._end_open_line()
-                self._lanes = Lanes(names)
+                self._lanes = _lanes(names)
             else:
                 self._lanes.rename(names)
 
@@ -212,7 +233,9 @@ class View:
 
     def note(self, text: str) -> None:
         """Print a message from Windlass, but only in a terminal."""
-        if self.is_live:
+        if self.cell is not None:
+            self.cell.note(text)
+        elif self.is_live:
             text = tame(text)
             self.say(f"\x1b[2m{text}\x1b[0m" if self._is_coloured else text)
 
@@ -224,7 +247,9 @@ class View:
             self._wipe()
             target = self._err if line.stream == "stderr" else self._out
             text = line.text
-            if is_terminal(target) and self._reach is not Reach.ALL:
+            if self.cell is not None:
+                text = contained(text)
+            elif is_terminal(target) and self._reach is not Reach.ALL:
                 text = tame(contained(text))
             prefix = lanes.prefix(line.name, coloured=self._colours[target])
             self._write(target, f"{prefix}{text}\n")
@@ -232,7 +257,7 @@ class View:
     def _write(self, target: TextIO, text: str) -> None:
         """Write text after everything written earlier, even to the other stream.
 
-        Stdout and stderr may lead to the same file or pipe, so the other stream is flushed first.
+        Stdout and stderr can lead to the same file or pipe, so the other stream is flushed first.
         """
         if self._last_target is not None and self._last_target is not target:
             self._last_target.flush()
@@ -257,6 +282,24 @@ class View:
         if self._lines.is_due(text, time.monotonic()):
             self.say(text)
 
+    def _tick_cell(self) -> None:
+        with self._lock:
+            if not self._redraw.is_stopped:
+                self._draw_cell()
+
+    def _draw_cell(self) -> None:
+        from windlass.client.terminal.interleave import uncoloured
+
+        if self.cell is None or not self._text:
+            return
+        begun = self._lanes.unended(time.monotonic() - _PAUSE) if self._lanes else None
+        line = "" if begun is None or self._lanes is None else self._lanes.prefix(begun.name)
+        line += "" if begun is None else uncoloured(begun.text)
+        passed = int(time.monotonic() - self._since)
+        # During a long wait, the time is updated less often.
+        clock = self._clock(passed - passed % (10 if passed > 60 else 1))
+        self.cell.update(self._text, clock, line)
+
     def _tick(self) -> None:
         self._frame += 1
         with self._lock:
@@ -271,8 +314,7 @@ class View:
 
     def _draw(self, frame: int) -> None:
         passed = int(time.monotonic() - self._since)
-        clock = "" if self._progress is None else f" {self._progress:.0%}"
-        clock += f" {format_duration(passed)}" if passed else ""
+        clock = self._clock(passed)
         text = f"{self._overall}; {self._text}" if self._overall else self._text
         line = f"{self._frames[frame % len(self._frames)]} {text}"
         width = terminal_size()[0] - 4 - len(clock)
@@ -281,6 +323,11 @@ class View:
         write(self._err, f"\r\x1b[K{mark}{line[1:]}")
         self._err.flush()
         self._is_drawn = True
+
+    def _clock(self, passed: int) -> str:
+        """Return the progress and the elapsed time, with a space before each."""
+        share = "" if self._progress is None else f" {self._progress:.0%}"
+        return share + (f" {format_duration(passed)}" if passed else "")
 
     def _draw_begun(self, lanes: Lanes, line: OutputLine) -> None:
         """Draw a replica's unfinished line in place of the status line, cut to the terminal."""
@@ -298,6 +345,18 @@ class View:
             write(self._err, "\r\x1b[K")
             self._err.flush()
             self._is_drawn = False
+
+
+def _new_cell() -> CellStatus:
+    from windlass.client.terminal.notebook_cell import CellStatus
+
+    return CellStatus()
+
+
+def _lanes(names: Sequence[str]) -> Lanes:
+    from windlass.client.terminal.interleave import Lanes
+
+    return Lanes(names)
 
 
 def _nowhere() -> TextIO:

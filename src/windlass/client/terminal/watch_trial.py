@@ -217,6 +217,8 @@ class _Watcher:
             noun = "trial" if trial.kind.is_listed else trial.kind.value
             took = format_duration(seconds)
             self._view.note(f"{noun} {trial.id} ({trial.name}) succeeded in {took}")
+        elif self._view.cell is not None:
+            self._view.cell.note(f"trial {trial.id} ({trial.name}) {how_it_ended(trial)}")
 
 
 def _stop_unseen(client: Client, key: str, reason: str) -> None:

@@ -55,7 +55,7 @@ _POD_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 class Connection:
     """A connection to a cluster, using one account.
 
-    `api` is the `kubernetes.client.ApiClient`, which several threads may use at the same time.
+    `api` is the `kubernetes.client.ApiClient`, which several threads can use at the same time.
     """
 
     api: Any = field(repr=False)
@@ -155,7 +155,7 @@ class Connection:
     def is_outdated(self) -> bool:
         """Whether the stored login or a kubeconfig file changed since this connection was opened.
 
-        A new connection may use another account or a newer token.
+        A new connection can use another account or a newer token.
         """
         if login_stamp(self.home) != self.stamp:
             return True

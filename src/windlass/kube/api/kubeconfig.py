@@ -29,7 +29,7 @@ _OWN_EXTENSION = (
 def load_files(paths: str, context: str | None, configuration: Any, *, within: float) -> None:
     """Fill in a client configuration from kubeconfig files.
 
-    Each run of a login program may take `within` seconds.
+    Each run of a login program can take `within` seconds.
     """
     config = KubeConfigMerger(paths).config
     if config is None:

@@ -71,7 +71,7 @@ def run_login_command(
 ) -> str:
     """Run a login program and return its output.
 
-    An interactive program may use the terminal.
+    An interactive program can use the terminal.
 
     >>> run_login_command(["echo", "a token"], env=os.environ, cwd=None, within=30)
     'a token\\n'

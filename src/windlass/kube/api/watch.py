@@ -93,7 +93,7 @@ class Watcher:
 
     @property
     def has_died(self) -> bool:
-        """Whether the thread ended although `stop` was not called."""
+        """Whether the thread of this watch ended although `stop` was not called."""
         is_over = self._thread.ident is not None and not self._thread.is_alive()
         return is_over and not self._stopping.is_set()
 
@@ -106,7 +106,10 @@ class Watcher:
         return 0.0 if self._thread.ident is None else self._clock() - self._last_activity
 
     def start(self) -> None:
-        """Start the thread. `synced` is set once all existing objects are in the cache."""
+        """Start the thread that watches.
+
+        `synced` is set once all existing objects are in the cache.
+        """
         self._note_activity()
         self._thread.start()
 
@@ -125,7 +128,7 @@ class Watcher:
         self.cut()
 
     def cut(self) -> None:
-        """Close the current connection.
+        """Close the watch's connection.
 
         The watch reconnects and continues from its last version.
         """
@@ -139,7 +142,7 @@ class Watcher:
                 pass  # the reading thread is closing it or has already closed it
 
     def items(self) -> list[Object]:
-        """Return all objects in the cache."""
+        """Return all watched objects that are in the cache."""
         with self._lock:
             return list(self._objects.values())
 
@@ -167,7 +170,7 @@ class Watcher:
         self._put(obj)
 
     def observe_deleted(self, obj: Object) -> None:
-        """Remove an object that an API response reported as deleted."""
+        """Remove an object from the cache, because an API response reported it as deleted."""
         self._remove(obj)
 
     def _run(self) -> None:

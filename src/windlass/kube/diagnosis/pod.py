@@ -306,7 +306,7 @@ def _container_spec(pod: Pod, container: Mapping[str, Any]) -> Mapping[str, Any]
 
 
 def _image(pod: Pod, container: Mapping[str, Any]) -> str:
-    """Return the image name as the user wrote it. The status may contain a longer name."""
+    """Return the image name as the user wrote it. The status can contain a longer name."""
     return str(_container_spec(pod, container).get("image") or container.get("image") or "")
 
 

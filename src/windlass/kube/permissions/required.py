@@ -21,7 +21,7 @@ class PermissionRule(msgspec.Struct, frozen=True, kw_only=True):
     group: str = ""
 
     def permissions(self, namespace: str) -> Iterator[Permission]:
-        """Yield one permission for each verb."""
+        """Yield a permission for each verb that Windlass needs for this resource."""
         for verb in self.verbs:
             yield Permission(
                 verb=verb, resource=self.resource, group=self.group, namespace=namespace

@@ -52,7 +52,7 @@ def _flaws_of_texts(metadata: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _flaws_of_lists(obj: Mapping[str, Any], path: str, names: tuple[str, ...]) -> Iterator[str]:
-    """Check lists of named entries in a pod or container. A patch may set such a list to None."""
+    """Check lists of named entries in a pod or container. A patch can set such a list to None."""
     for name in names:
         objects = obj.get(name)
         if objects is None:

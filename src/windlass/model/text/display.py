@@ -39,9 +39,10 @@ def shorten(text: str, width: int) -> str:
     """
     if width_of(text) <= width:
         return text
-    while text and width_of(text) > width - 1:
-        text = text[:-1] if not text.isascii() else text[: width - 1]
-    return text + "…"
+    left, end = width - 1, 0
+    while end < len(text) and (left := left - width_of(text[end])) >= 0:
+        end += 1
+    return text[:end] + "…"
 
 
 def width_of(text: str) -> int:

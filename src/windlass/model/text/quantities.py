@@ -85,6 +85,18 @@ def format_duration(seconds: float) -> str:
     return f"{whole}s"
 
 
+def format_ago(moment: float, now: float) -> str:
+    """Format the approximate time since a moment.
+
+    >>> [format_ago(1000.0 - s, now=1000.0) for s in (0.2, 3.7, 200, 7500)]
+    ['just now', '3s ago', '3m ago', '2h ago']
+    """
+    passed = int(now - moment)
+    if passed < 1:
+        return "just now"
+    return format_duration(passed).split()[0].replace(".0s", "s") + " ago"
+
+
 def parse_size(value: str | int) -> int:
     """Parse a size, a number or a string such as `"512MiB"` or `"16GB"`, into bytes.
 

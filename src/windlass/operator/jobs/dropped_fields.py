@@ -39,6 +39,6 @@ class DroppedFields:
             self._recorder.record(job, REASON, message + meant(path), kind=EventKind.WARNING)
 
     def forget(self, uid: str) -> None:
-        """Discard the data about a job."""
+        """Discard the record of which dropped fields of a job were reported."""
         with self._lock:
             self._reported.pop(uid, None)

@@ -1,4 +1,4 @@
-"""Reads pod events, which may contain the reason why a pod does not start.
+"""Reads pod events, which can contain the reason why a pod does not start.
 
 The kubelet reports problems with volumes only as events. The operator lists the events of a whole
 namespace at growing intervals, but only while the namespace has waiting pods whose status gives no
@@ -62,11 +62,11 @@ class PodEvents:
 
     @property
     def has_died(self) -> bool:
-        """Whether the thread ended although `stop` was not called."""
+        """Whether the thread that lists events ended although `stop` was not called."""
         return not self._thread.is_alive() and not self._is_stopped
 
     def stop(self, timeout: float = 5.0) -> None:
-        """Stop the thread."""
+        """Stop the thread that lists the events of pods."""
         with self._changed:
             self._is_stopped = True
             self._changed.notify_all()

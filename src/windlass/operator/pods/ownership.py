@@ -80,7 +80,7 @@ class Ownership:
                     self.disown(watcher.kind, obj, made_from)
 
     def adopt(self, kind: Kind, obj: Object, made_from: Translation) -> Object | None:
-        """Make an object belong to a job, unless the job was deleted or replaced meanwhile."""
+        """Make a pod or service belong to a job, unless the job was deleted or replaced."""
         job = self._jobs.refresh(made_from.job.uid)
         if job is None or "deletionTimestamp" in job["metadata"]:
             return None

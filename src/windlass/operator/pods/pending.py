@@ -69,7 +69,7 @@ class PendingPods:
         return why_unprepared(pod, self._events.of(pod, uid), time.time())
 
     def forget(self, uid: str) -> None:
-        """Discard the data about a job."""
+        """Discard the record of which reasons for a job's pending pods were reported."""
         with self._lock:
             self._reported.pop(uid, None)
             self._causes.pop(uid, None)

@@ -67,7 +67,7 @@ class RecreateBackoff:
         raise NotYet(f"the pod {name} is deleted again and again", is_notified=False)
 
     def forget(self, uid: str) -> None:
-        """Discard the data about a job."""
+        """Discard the counts of how often a job's pods were created."""
         self._creations.pop(uid, None)
 
 

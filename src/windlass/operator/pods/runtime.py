@@ -178,7 +178,7 @@ class PodRuntime:
             self._jobs.delete(job_uid)
 
     def close(self) -> None:
-        """Stop the watchers. Pods continue to run."""
+        """Stop the watchers of pods and services. Pods continue to run."""
         self.events.stop()
         self.cache.stop()
 

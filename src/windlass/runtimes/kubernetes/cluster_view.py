@@ -67,13 +67,13 @@ class ClusterView:
 
     @property
     def connection(self) -> Connection | None:
-        """The current connection, or None before the first one."""
+        """The current connection to the cluster, or None before the first connection."""
         return self._connection
 
     def connected(self) -> Connection:
         """Return the connection. Connect first if there is none or if a login has outdated it.
 
-        The call may take as long as a login program runs, so only callers that can wait may use it.
+        The call can take as long as a login program runs, so only callers that can wait can use it.
         Callers that wait at the same time share one login and its failure, unless the settings
         change.
         """
@@ -131,7 +131,7 @@ class ClusterView:
         return connection
 
     def connected_for(self, record: JobRecord) -> Connection:
-        """Return the connection, or raise an error if the job is in another cluster."""
+        """Return the cluster connection, or raise an error if the job is in another cluster."""
         connection = self.connected()
         if self._is_abroad(record, connection):
             raise KubernetesError(
@@ -199,7 +199,7 @@ class ClusterView:
         return False
 
     def now(self, namespace: str) -> Watcher | None:
-        """Return a namespace's watch, or None if there is none yet."""
+        """Return the watch of a namespace's pods, or None if there is none yet."""
         with self._lock:
             return self._watchers.get(namespace)
 
@@ -210,7 +210,7 @@ class ClusterView:
             self._retries.do(key, partial(self.begin_watch, namespace))
 
     def begin_watch(self, namespace: str) -> Watcher:
-        """Return a namespace's watch. Start a watch if there is none."""
+        """Return the watch of a namespace's pods. Start a watch if there is none."""
         connection = self.connected()
         with self._lock:
             if namespace in self._watchers:
@@ -235,7 +235,7 @@ class ClusterView:
         return made
 
     def close(self) -> None:
-        """Stop all watches and close the connection."""
+        """Stop all watches of pods and close the connection to the cluster."""
         end_logins()  # wakes threads that wait for a login
         with self._lock:
             watchers, self._watchers = list(self._watchers.values()), {}

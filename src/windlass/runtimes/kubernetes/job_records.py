@@ -48,14 +48,14 @@ class JobRecords:
             return self._identity
 
     def find(self, uid: str) -> JobRecord | None:
-        """Return a job's record, or None if there is none."""
+        """Return the record of a job in a cluster, or None if there is none."""
         with self._lock:
             if uid not in self._cache:
                 self._cache[uid] = self._read(uid)
             return self._cache[uid]
 
     def keep(self, record: JobRecord) -> None:
-        """Store a record on disk."""
+        """Store the record of a job in a cluster on disk."""
         with self._lock:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_json(str(self._path(record.uid)), msgspec.to_builtins(record), durable=True)
@@ -86,7 +86,7 @@ class JobRecords:
             self._cache.pop(uid, None)
 
     def all(self) -> Iterator[JobRecord]:
-        """Yield all records."""
+        """Yield the records of all jobs that may have objects in a cluster."""
         for name in sorted(list_folder(self._folder)):
             uid, _, suffix = name.rpartition(".")
             record = self.find(uid) if suffix == "json" else None

@@ -41,14 +41,14 @@ class NameConflicts:
         self._retries.do(("obstacle", key), check)
 
     def forget(self, key: Hashable) -> None:
-        """Stop a task's watch."""
+        """Stop the watch of the pod that blocks a task."""
         with self._lock:
             watcher = self._watchers.pop(key, None)
         if watcher is not None:
             watcher.stop(timeout=0)
 
     def close(self) -> None:
-        """Stop all watches."""
+        """Stop all watches of pods that block tasks."""
         for key in list(self._watchers):
             self.forget(key)
 

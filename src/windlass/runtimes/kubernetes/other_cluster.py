@@ -5,7 +5,7 @@ because it cannot see them, or their programs would run twice. A job record ther
 job's cluster by the address and certificate authority of the cluster's API. If these differ from
 those of the connected cluster, the server first looks for the job's Secret, which owns all of the
 job's other objects. Until the result is known, the server changes no attempt and creates nothing. A
-job that never started is in no cluster and may start in any cluster.
+job that never started is in no cluster and can start in any cluster.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class OtherClusters:
         return is_elsewhere if time.monotonic() < until else None
 
     def check(self, record: JobRecord, connection: Connection) -> bool:
-        """Return whether a job is in another cluster. If necessary, query the connected one."""
+        """Return whether a job is in another cluster. If necessary, query the connected cluster."""
         cached = self.is_elsewhere(record, connection)
         if cached is not None:
             return cached

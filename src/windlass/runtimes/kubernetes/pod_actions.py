@@ -108,7 +108,7 @@ class PodActions:
         return False
 
     def release(self, record: JobRecord) -> None:
-        """Delete all objects of a job."""
+        """Delete all objects of a job in the cluster."""
         self._retries.do(("release", record.uid), partial(self._release, record))
 
     def forget_owner(self, record: JobRecord) -> None:
@@ -119,7 +119,7 @@ class PodActions:
         self._owners.pop(record.uid, None)
 
     def close(self) -> None:
-        """Start no more actions."""
+        """Start no more actions in the cluster."""
         self._retries.close()
         self._conflicts.close()
 

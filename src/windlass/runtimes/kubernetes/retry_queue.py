@@ -57,7 +57,7 @@ class RetryQueue:
         self._is_closed = False
 
     def do(self, key: Hashable, act: Callable[[], object], *, after: float = 0.0) -> None:
-        """Schedule a task. It replaces any scheduled task with the same key."""
+        """Schedule a task in the retry queue. It replaces any scheduled task with the same key."""
         with self._changed:
             if self._is_closed:
                 return
@@ -70,7 +70,7 @@ class RetryQueue:
                 thread.start()
 
     def forget(self, key: Hashable) -> None:
-        """Remove a scheduled task. A running task continues to its end."""
+        """Remove a scheduled task from the retry queue. A running task continues to its end."""
         with self._changed:
             self._wanted.pop(key, None)
             self._failures.pop(key, None)
@@ -99,7 +99,7 @@ class RetryQueue:
             return self._failures.get(key, (0, TaskFailure()))[1]
 
     def close(self, timeout: float = 2.0) -> None:
-        """Start no more tasks."""
+        """Start no more tasks of the retry queue."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()

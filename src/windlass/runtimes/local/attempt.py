@@ -141,7 +141,7 @@ class Attempt(AttemptFiles):
         return self._ended() or self._replica(phase=Phase.PENDING, message="starting")
 
     def check_process(self, seen: Replica) -> Replica:
-        """Return the state with `ended` set if the process has died but has no exit record yet."""
+        """Return an observed state, with `ended` set if the process died without an exit record."""
         if seen.phase is not Phase.RUNNING:
             return seen
         process = self._state().process

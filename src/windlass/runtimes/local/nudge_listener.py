@@ -132,7 +132,7 @@ class NudgeListener:
         self._wake()
 
     def close(self) -> None:
-        """Stop the thread. Later nudges are lost."""
+        """Stop the thread that receives nudges. Later nudges are lost."""
         if self._is_closed:
             return
         self._is_closed = True

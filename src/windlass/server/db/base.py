@@ -58,7 +58,7 @@ class Connection(Protocol):
 class Database(Protocol):
     """A database whose schema is up to date.
 
-    `write` and `read` call a function with a connection. They may be called from any thread.
+    `write` and `read` call a function with a connection. They can be called from any thread.
     `awrite` and `aread` do the same for the event loop. All four raise `DatabaseUnavailable` if the
     database cannot be used.
     """

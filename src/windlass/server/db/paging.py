@@ -37,7 +37,7 @@ class Conditions:
         self._parts: list[str] = []
 
     def copy(self) -> Conditions:
-        """Return an independent copy of these conditions."""
+        """Return an independent copy of these query conditions."""
         other = Conditions()
         other.parameters, other._parts = dict(self.parameters), list(self._parts)
         return other
@@ -158,7 +158,7 @@ class Order:
         return _decode(cursor, [key.is_text for key in self._keys])
 
     def start_after(self, cursor: str | None, conditions: Conditions) -> None:
-        """Add the condition that rows come after a cursor's position."""
+        """Limit a list to the rows that come after a cursor's position in the sort order."""
         if cursor is None:
             return
         values = map(conditions.bind, self.position(cursor))

@@ -66,7 +66,7 @@ class WhereCompiler:
         self.mentions_kind = False
 
     def condition(self, tree: Tree) -> str:
-        """Return the SQL condition for a syntax tree."""
+        """Return the SQL condition for the syntax tree of a `where` text."""
         if isinstance(tree, Not):
             self._id = UNINDEXED_TRIAL_ID
             return f"NOT {self.condition(tree.part)}"
@@ -176,7 +176,7 @@ class WhereCompiler:
     def _number_condition(
         self, comparison: Comparison, column: str, read: Callable[[Comparison, Value], float]
     ) -> str:
-        """Return an SQL condition that compares a number.
+        """Return the SQL condition that compares a column of numbers with a comparison's values.
 
         If the number is missing, the condition is null. SQLite can use an index to check the
         condition.
@@ -220,7 +220,7 @@ class WhereCompiler:
         return f"{column} {is_in} ({', '.join(chosen)})"
 
     def _compare_experiment(self, comparison: Comparison) -> str:
-        """Compare the trial's experiment, by name or, if the value is a number, by id."""
+        """Return the SQL condition on a trial's experiment: by id for a number, or else by name."""
         if all(
             isinstance(value, float) and not isinstance(value, bool) for value in comparison.values
         ):
@@ -241,9 +241,9 @@ class WhereCompiler:
         return f"NOT ({either})" if comparison.operator == "!=" else either
 
     def _compare_labels(self, comparison: Comparison) -> str:
-        """Compare a trial's labels. At least one of them must match the value.
+        """Return the SQL condition on a trial's labels, at least one of which must match a value.
 
-        With `!=`, none of them may equal the value.
+        With `!=`, no label is permitted to equal the value.
         """
         operator = "=" if comparison.operator in ("contains", "in", "!=") else comparison.operator
         if operator not in ("=", "like"):

@@ -52,7 +52,7 @@ class ControllerStore:
         self._work_folders = WorkFolders(home.path / "trials")
 
     def load(self, uid: str) -> tuple[Job, JobStatus] | None:
-        """Return a job and its status."""
+        """Return a job and its status, or None if the job does not exist."""
         return self._trials.load(uid)
 
     def unfinished(self) -> Iterable[str]:
@@ -211,5 +211,5 @@ def _text(fields: dict[str, Any], name: str) -> str:
 
 
 def _read_object(path: Path) -> dict[str, Any]:
-    """Read a JSON object that a trial's process wrote and that may contain anything."""
+    """Read a JSON object that a trial's process wrote and that can contain anything."""
     return read_json(str(path), _LARGEST_FILE) or {}

@@ -26,7 +26,7 @@ Due = tuple[str, int]
 
 
 class Dependents:
-    """Ends trials that depend on other trials. `changed` may be called from any thread."""
+    """Ends trials that depend on other trials. `changed` can be called from any thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop

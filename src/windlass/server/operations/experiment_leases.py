@@ -22,7 +22,7 @@ Lease = tuple[int, str]  # the experiment's id and the id of the program that ho
 
 
 class ExperimentLeases:
-    """All experiment leases. They change on the event loop but may be read from any thread."""
+    """All experiment leases. They change on the event loop but can be read from any thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -57,11 +57,11 @@ class ExperimentLeases:
         return self.is_early() or (experiment_id, holder) in self._holds()
 
     def is_early(self) -> bool:
-        """Return whether the grace period after the start of the server is still running."""
+        """Return whether programs can still reconnect, because the server has just started."""
         return time.monotonic() < self._may_return_until
 
     async def early(self) -> None:
-        """Wait until the grace period after the start of the server is over."""
+        """Wait until the time in which programs can reconnect after the server's start is over."""
         await asyncio.sleep(max(self._may_return_until - time.monotonic(), 0.0))
 
     async def stream(
@@ -83,7 +83,7 @@ class ExperimentLeases:
             self._leave(lease)
 
     def let_go(self, experiment_id: int, holder: str) -> None:
-        """End a lease at once, because its program has finished."""
+        """End a program's lease on an experiment at once, because the program has finished."""
         lease = (experiment_id, holder)
         self._streams.pop(lease, None)
         self._drop_timer(lease)

@@ -62,7 +62,7 @@ async def log_page(
 ) -> Page:
     """Read a page of a trial's log.
 
-    A search may return an empty page although more matching lines follow. With `is_followed`, an
+    A search can return an empty page although more matching lines follow. With `is_followed`, an
     incomplete line at the end of the log is not searched before it is complete.
     """
     pattern = query.pattern

@@ -126,7 +126,7 @@ class RemoteAttemptFiles:
         write_bytes(str(self.path / paths.STATE), data)
 
     def put_file(self, name: str, incoming: Path) -> None:
-        """Move an uploaded file to its final name."""
+        """Move an uploaded file of the attempt to its final name."""
         os.replace(incoming, self.path / name)
 
     def put_output(self, location: str, incoming: Path) -> None:
@@ -195,7 +195,7 @@ class RemoteAttemptFiles:
         self._nudge(STATE)
 
     def orders(self) -> dict[str, Any]:
-        """Return the orders for the attempt and a digest that identifies them."""
+        """Return the orders for the attempt's agent, and a digest that identifies these orders."""
         stop = read_json(str(self.path / paths.STOP))
         trial = paths.trial_dir(self._home, self._job.trial_id)
         should_stop = read_json(str(trial / paths.SHOULD_STOP))

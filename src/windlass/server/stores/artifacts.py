@@ -28,21 +28,21 @@ _MOST_LOOKED_AT = 20_000  # the most files to examine per page, however few of t
 
 
 class ArtifactLocation(NamedTuple):
-    """A file's location in a trial. Lists are sorted by location."""
+    """An output file's location in a trial. Lists are sorted by location."""
 
     replica: tuple[str, int]  # role and index
     path: bytes
 
 
 class ArtifactQuery(NamedTuple):
-    """Filters for a list of files. A filter that is None matches any file."""
+    """Filters for a list of output files. A filter that is None matches any file."""
 
     role: str | None = None
     number: int | None = None  # the replica's index
     pattern: str | None = None
 
     def matches(self, name: str) -> bool:
-        """Return whether a file name equals the pattern or matches it."""
+        """Return whether an output file's name equals the pattern or matches it."""
         return self.pattern in (None, name) or fnmatch.fnmatchcase(name, str(self.pattern))
 
 

@@ -225,7 +225,7 @@ class ModelStore:
     async def change_version(
         self, model_id: int, number: int, request: ChangeVersion
     ) -> ModelVersionRecord:
-        """Change a version's attributes."""
+        """Change the attributes of a model version."""
 
         def change(connection: Connection) -> ModelVersionRecord:
             row = version_row(connection, model_id, str(number))
@@ -305,7 +305,7 @@ class ModelStore:
         return await self._db.awrite(change)
 
     async def remove_alias(self, model_id: int, alias: str) -> ModelRecord:
-        """Remove an alias. Removing a missing alias has no effect."""
+        """Remove a model's alias. Removing a missing alias has no effect."""
 
         def change(connection: Connection) -> ModelRecord:
             row = find_row(connection, "model", model_id)

@@ -36,7 +36,7 @@ class PrivateFiles:
         return self._root / uid
 
     def keep(self, uids: Sequence[str], private: Private) -> None:
-        """Write each trial's file durably, before the trial is stored."""
+        """Write a private file for each trial durably, before the trials are stored."""
         content = msgspec.json.encode(private)
         digest = hashlib.sha256(content).digest()
         for uid in uids:

@@ -21,7 +21,7 @@ ON_AUTHENTICATED = "windlass.on_authenticated"
 
 
 class Authenticator(Protocol):
-    """Decides which requests may pass, based on their credentials."""
+    """Decides which requests can pass, based on their credentials."""
 
     def check(self, path: str, headers: Headers, /) -> None:
         """Raise `Refused` unless the request contains the credentials that its path requires."""

@@ -46,7 +46,7 @@ class Connection(HttpToolsProtocol):
 
     @property
     def is_idle(self) -> bool:
-        """True if no request is in progress. Part of a request head may have arrived."""
+        """True if no request is in progress. Part of a request head can have arrived."""
         cycle: RequestResponseCycle | None = self.cycle
         return cycle is None or cycle.response_complete
 
@@ -74,7 +74,7 @@ class Connection(HttpToolsProtocol):
         """Parse the received bytes.
 
         An unauthenticated client's bytes are parsed in small pieces, one request at a time, because
-        they may contain thousands of requests, and a parsed request takes far more memory than its
+        they can contain thousands of requests, and a parsed request takes far more memory than its
         bytes.
         """
         data, self._held = self._held, b""

@@ -16,7 +16,7 @@ LabelText = Annotated[str, msgspec.Meta(max_length=50_000)] | None
 def read_labels(text: str | None) -> tuple[str, ...]:
     """Parse the labels in a query.
 
-    A label may contain any character, even a comma, so several labels are written as a JSON list.
+    A label can contain any character, even a comma, so several labels are written as a JSON list.
 
     >>> read_labels("baseline"), read_labels('["baseline", "a, b"]'), read_labels(None)
     (('baseline',), ('baseline', 'a, b'), ())

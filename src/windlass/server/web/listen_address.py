@@ -30,7 +30,7 @@ class Listening(NamedTuple):
 
     @property
     def hosts(self) -> frozenset[str]:
-        """The host names that requests may use."""
+        """The host names that requests can use."""
         return LOOPBACK | set(self.names)
 
     def urls(self, port: int) -> tuple[str, ...]:

@@ -55,11 +55,11 @@ class Request:
         return ""
 
     async def body(self) -> bytes:
-        """Read the whole body."""
+        """Read the whole body of the request."""
         return b"".join([piece async for piece in self.stream()])
 
     async def stream(self) -> AsyncIterator[bytes]:
-        """Yield the body as it arrives."""
+        """Yield the body of the request as it arrives."""
         length = self.header(b"content-length")
         if self._largest is not None and length.isdecimal() and int(length) > self._largest:
             raise _too_large(self._largest)

@@ -27,7 +27,10 @@ class News(asyncio.Event):
         self._changed: dict[int, None] = {}
 
     def add(self, trial_id: int | None) -> None:
-        """Record a notification. `trial_id` is the id of the changed trial, if any."""
+        """Record a notification for this subscriber.
+
+        `trial_id` is the changed trial's id, if any.
+        """
         if trial_id is not None:
             self._changed[trial_id] = None
         self.set()
@@ -42,7 +45,7 @@ class News(asyncio.Event):
 class Hub:
     """Wakes streams when their trial or experiment has changed.
 
-    `publish` may be called from any thread. A subscription is an event that is set by every
+    `publish` can be called from any thread. A subscription is an event that is set by every
     notification and cleared by its reader.
     """
 
@@ -64,7 +67,7 @@ class Hub:
         return event
 
     def unsubscribe(self, event: News, *topics: Topic) -> None:
-        """Remove a subscription."""
+        """Remove a subscription to topics."""
         for topic in topics:
             self._waiting[topic].discard(event)
             if not self._waiting[topic]:

@@ -2,7 +2,7 @@
 
 A handler's arguments come from several sources. Placeholders in the path supply the parameters of
 the same name, `data` is the body, and the router passes `request` and `services`. All other
-parameters come from the query and are validated against their annotations. No text may contain a
+parameters come from the query and are validated against their annotations. No text can contain a
 NUL character (`nul_check.py`). The return value is sent as JSON unless it is an `Answer`. A list's
 cursor is bound to its query (`cursor_binding.py`). The OpenAPI document is built from the same
 signatures.
@@ -37,7 +37,7 @@ _ODD = re.compile(r"[\udc80-\udcff]")  # an invalid UTF-8 byte as decoded with `
 
 
 class Route:
-    """A route: a method, a path that may contain placeholders, and a handler function."""
+    """A route: a method, a path that can contain placeholders, and a handler function."""
 
     def __init__(
         self,

@@ -149,7 +149,10 @@ class Channel:
         )  # fmt: skip
 
     def rest(self, seconds: float) -> None:
-        """Wait for some seconds. Raise `GivenUp` if the channel is closed."""
+        """Wait for this many seconds before another try.
+
+        Raise `GivenUp` if the channel is closed.
+        """
         if self._is_closed.wait(seconds):
             raise GivenUp
 
@@ -162,7 +165,7 @@ class Channel:
         return answer if isinstance(answer, dict) else {}
 
     def close(self) -> None:
-        """Abort waiting requests and send no new ones."""
+        """Abort the requests that wait for the server, and send no new requests."""
         self._is_closed.set()
         if self._listener is not None:
             self._listener.close()

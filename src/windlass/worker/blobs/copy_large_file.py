@@ -42,7 +42,7 @@ class FileCopy:
             self._free.put(mmap(-1, _PIECE))
 
     def read(self) -> str | None:
-        """Read the whole file and return its digest, or None if its length has changed."""
+        """Read and hash the whole file. Return its digest, or None if its length has changed."""
         hasher, done = self._kind.hasher(), 0
         piece = self._free.get()
         try:
@@ -58,7 +58,7 @@ class FileCopy:
         return self._kind.digest(hasher) if done == self._size else None
 
     def write(self) -> None:
-        """Write all pieces in order."""
+        """Write all pieces that `read` has read to the copy, in order."""
         while True:
             piece, length = self._read.get()
             if not length:

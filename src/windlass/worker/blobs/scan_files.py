@@ -57,7 +57,7 @@ class ScannedFile:
 def gather(path: str, besides: str = "") -> list[ScannedFile]:
     """Return the files and empty folders at or below a path, sorted by relative path.
 
-    Links are followed, and their targets are saved as files, because training may write to them
+    Links are followed, and their targets are saved as files, because training can write to them
     again. Broken links, links to a parent folder, and the folder `besides` are left out.
 
     >>> import tempfile

@@ -95,7 +95,7 @@ class BlobWriter:
         return self._compare_large(source, file, before, kind)
 
     def read_small(self, file: ScannedFile) -> bytes:
-        """Read a small file. Raise an error if its length has changed since the scan."""
+        """Read a small file to save. Raise an error if its length has changed since the scan."""
         try:
             source = os.open(file.path, _READ)
         except FileNotFoundError:

@@ -1,4 +1,4 @@
 """Saves and restores a trial's checkpoints on disk.
 
-The modules handle checkpoint records, sharded saves, and copies that programs may change.
+The modules handle checkpoint records, sharded saves, and copies that programs can change.
 """

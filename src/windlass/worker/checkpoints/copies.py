@@ -1,4 +1,4 @@
-"""Copies of checkpoints: files and folders that a program may change.
+"""Copies of checkpoints: files and folders that a program can change.
 
 A copy lies in `.restored/<number>-<uid>.<role>-<index>-<attempt>/` in the trial's checkpoint
 folder. The name identifies the attempt that uses the copy. It also contains the beginning of the

@@ -95,7 +95,7 @@ def read_part(path: str, start: int, size: int) -> bytes:
 def regular_only(path: str, flags: int) -> int:
     """Open only a regular file, as in `open(path, opener=regular_only)`.
 
-    All other kinds count as missing, because a pipe would block the program and a link may lead
+    All other kinds count as missing, because a pipe would block the program and a link can lead
     anywhere.
     """
     flags |= os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW

@@ -66,11 +66,11 @@ class Masker:
 
     @property
     def is_suspicious(self) -> bool:
-        """Return whether the held bytes are almost certainly part of a secret."""
+        """Return whether the bytes held back are almost certainly part of a secret."""
         return len(self._held) >= SHORTEST
 
     def feed(self, data: bytes) -> bytes:
-        """Process the next bytes. Return the masked bytes that are now safe to show."""
+        """Process the next bytes of output. Return the masked bytes that are now safe to show."""
         if not self._secrets:
             return data
         data = self._held + data

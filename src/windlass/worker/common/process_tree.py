@@ -39,7 +39,7 @@ class ProcessTree:
         self.first_ended: float | None = None  # when its end was noticed, by `time.monotonic`
 
     def reap(self) -> bool:
-        """Reap processes that have ended. Return whether any processes are left."""
+        """Reap processes of the tree that have ended. Return whether any processes are left."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)

@@ -121,12 +121,12 @@ class SegmentWriter:
 
     @property
     def unwritten(self) -> int:
-        """The number of bytes that are not in the file because they are waiting or were dropped."""
+        """The number of log bytes that are not in the file: they are waiting, or were dropped."""
         return len(self._waiting) + self._lost
 
     @property
     def why_unwritten(self) -> str:
-        """Why text could not be written, or "" if all text was written."""
+        """The reason why log text could not be written, or "" if all text was written."""
         return self._why
 
     def add(self, records: bytes) -> None:
@@ -134,7 +134,7 @@ class SegmentWriter:
         self._batch.append(records)
 
     def flush(self, time: float) -> bool:
-        """Write the waiting records and the batch. Return whether anything was written."""
+        """Write all waiting log records to the file. Return whether anything was written."""
         batch, self._batch = b"".join(self._batch), []
         if self._waiting or self._lost:
             has_written = self._write_waiting(time)

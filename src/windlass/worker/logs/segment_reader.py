@@ -27,7 +27,7 @@ _LONGEST_RECORD = TEXT_LIMIT + HEADER_WIDTH + 1
 
 
 class SegmentLine(NamedTuple):
-    """A line as the program wrote it, which may be stored as several records."""
+    """A log line as the program wrote it, which can be stored as several records."""
 
     time: float
     stream: str

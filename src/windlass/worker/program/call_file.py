@@ -14,7 +14,7 @@ import io
 import json
 from functools import partial
 
-from windlass.worker.blobs.digest import path_in_store
+from windlass.worker.blobs.digest import is_digest, path_in_store
 from windlass.worker.common.file_reads import retried
 
 TYPE_CHECKING = False
@@ -47,12 +47,22 @@ def encode_parts(parts: Sequence[Part]) -> bytes:
 
 
 def large_values(path: str) -> dict[str, int]:
-    """Return the digests and sizes of a call's large values, or {} for a plain pickle."""
+    """Return the digests and sizes of a call's large values, or {} for a plain pickle.
+
+    Raise `ValueError` if the file begins like a call with large values, but is not one.
+    """
     with open(path, "rb") as file:
         if file.read(len(_BEGIN)) != _BEGIN:
             return {}
         file.seek(0)
-        return {digest: size for _, _, digest, size in json.loads(file.read())["files"]}
+        content = file.read()
+    try:
+        values = {digest: size for _, _, digest, size in json.loads(content)["files"]}
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise ValueError("the list of its large values is invalid") from None
+    if not all(is_digest(digest) and isinstance(size, int) for digest, size in values.items()):
+        raise ValueError("the list of its large values is invalid")
+    return values
 
 
 def open_call(path: str, blobs: str) -> io.BufferedIOBase:

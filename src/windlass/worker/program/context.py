@@ -62,7 +62,7 @@ def save_checkpoint(
     machine. Saving does not change `path`. Files that are unchanged since the previous checkpoint
     are not stored again. If files change during the save, an error is raised and nothing is stored.
 
-    Every replica may call this function, but only rank 0 saves. In all other ranks, outside of a
+    Every replica can call this function, but only rank 0 saves. In all other ranks, outside of a
     trial, and after the trial's end, the function does nothing and returns None.
 
     ```python
@@ -112,7 +112,7 @@ def save_checkpoint(
 def latest_checkpoint() -> str | None:
     """Return the path of a copy of the trial's newest checkpoint, or None if there is none.
 
-    The copy is a file or folder, as it was saved, and the program may change it. It exists until
+    The copy is a file or folder, as it was saved, and the program can change it. It exists until
     the attempt ends or a later call returns a newer checkpoint. A trial that continues another
     trial starts with that trial's checkpoint. Outside of a trial, this function returns None.
 

@@ -71,7 +71,7 @@ class Failure:
         self._write(type_name(type(error)), error_message(error), pickled=pickled)
 
     def record_unpicklable(self, message: str) -> None:
-        """Write the error files for a result that cannot be pickled."""
+        """Write the error files for a call whose result cannot be pickled."""
         self._record_text("windlass.SerializationError", message)
 
     def record_unstored(self, error: OSError) -> None:

@@ -63,7 +63,7 @@ def content_of(frame: bytes) -> bytes:
 
 
 class InputPipe:
-    """The reading end of the pipe, which stays open while writers connect and disconnect."""
+    """The reading end of a shell's input pipe, which stays open while writers come and go."""
 
     def __init__(self, attempt_dir: str) -> None:
         self._path = os.path.join(attempt_dir, PIPE)
@@ -95,7 +95,7 @@ class InputPipe:
             yield kind, data
 
     def close(self) -> None:
-        """Close the pipe."""
+        """Close the shell's input pipe."""
         os.close(self.fd)
         remove_if_there(self._path)
 

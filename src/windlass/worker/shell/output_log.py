@@ -18,7 +18,7 @@ PIECES = 16
 
 
 class Writer:
-    """Appends output to the newest file, deleting the oldest if there are too many."""
+    """Appends a shell's output to the newest file, deleting the oldest if there are too many."""
 
     def __init__(self, attempt_dir: str) -> None:
         self._folder = os.path.join(attempt_dir, FOLDER)
@@ -28,7 +28,10 @@ class Writer:
         self._fd: int | None = None
 
     def add(self, data: bytes) -> None:
-        """Append bytes. If the disk is full, drop them, because a terminal cannot wait."""
+        """Append bytes of output.
+
+        If the disk is full, drop them, because a terminal cannot wait.
+        """
         view = memoryview(data)
         try:
             while view:
@@ -43,7 +46,7 @@ class Writer:
             pass
 
     def close(self) -> None:
-        """Close the current file."""
+        """Close the current file of the shell's output."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None

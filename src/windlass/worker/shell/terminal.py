@@ -70,7 +70,7 @@ class Terminal:
             os.close(fd)
 
     def knows(self, fd: int) -> bool:
-        """Return whether this object handles a descriptor's events."""
+        """Return whether this terminal handles the events of a descriptor."""
         return fd in self._armed
 
     def attend(self, fd: int, events: int) -> None:
@@ -90,7 +90,7 @@ class Terminal:
             self.close()
 
     def close(self) -> None:
-        """Close all descriptors."""
+        """Close all descriptors of the terminal."""
         if self._keyboard is not None:
             self._disarm(self._keyboard.fd)
             self._keyboard.close()

@@ -2,7 +2,7 @@
 
 This works because the module's folder is the first entry of PYTHONPATH. Afterwards, the folder is
 removed from `sys.path`, and the `sitecustomize` that Python would import without Windlass runs,
-too. Any version of Python can read this file, because a program may start other interpreters.
+too. Any version of Python can read this file, because a program can start other interpreters.
 """
 
 import os

@@ -144,7 +144,10 @@ class Supervision:
         }
 
     def run(self) -> None:
-        """Write the first state, run the process, write the exit record, and clean up."""
+        """Run the attempt: write its first state, run its process, and write its exit record.
+
+        Afterwards, clean up.
+        """
         self._write_first_state()
         ending: dict[str, Any]
         try:
@@ -302,7 +305,11 @@ class Supervision:
 
     def _check_large_values(self, payload: str) -> None:
         """Verify a call's large values, which are separate blobs."""
-        for digest in large_values(payload):
+        try:
+            digests = [*large_values(payload)]
+        except ValueError as error:
+            raise RestoreError(f"its call cannot be read: {error}") from None
+        for digest in digests:
             try:
                 os.close(open_verified(self._launch["blobs"], digest))
             except DamagedBlob:

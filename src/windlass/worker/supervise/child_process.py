@@ -37,6 +37,7 @@ _OF_ANOTHER = (
     "WINDLASS_CHECKPOINTS",
 )
 GIVEN = "WINDLASS_GIVEN"
+FAULT_HANDLER = "PYTHONFAULTHANDLER"
 _WORKER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _STARTUP = os.path.join(_WORKER, "startup")  # the folder of `sitecustomize.py`
 _BOOTSTRAP = os.path.join(_WORKER, "bootstrap.py")
@@ -74,6 +75,7 @@ def build_environ(
     author = {name: value for name, value in author.items() if name not in foreign}
     environ = {
         "PYTHONUNBUFFERED": "1",
+        FAULT_HANDLER: "1",  # Python prints all threads' stacks if C code crashes
         **(launch.get("defaults") or {}),
         **author,
         **launch["env"],
@@ -233,7 +235,7 @@ class Fork:
         self._stdout, self._stderr = stdout, stderr
 
     def has_ended(self) -> bool:
-        """Return whether the fork was killed while waiting. If so, close its pipes."""
+        """Return whether this waiting fork was killed. If so, close its pipes."""
         ended, _ = os.waitpid(self._pid, os.WNOHANG)
         if ended:
             _close(self._stdout, self._stderr, self._orders, self._fault)
@@ -252,7 +254,7 @@ class Fork:
     ) -> Child:
         """Run a program in the fork. Its output goes to two pipes, or to one if `merged`.
 
-        `author` may contain the submitting process's umask and limit on open files. If `call` is
+        `author` can contain the submitting process's umask and limit on open files. If `call` is
         set, it is an attempt's directory, and the fork calls that attempt's function instead of a
         program. If `terminal` is set, it replaces the pipes. It must be opened before the fork.
         """

@@ -119,7 +119,10 @@ class EventLoop:
         self.flush_log()
 
     def sample_in(self, seconds: float | None, sample: Callable[[], float | None]) -> None:
-        """Call `sample` after a delay. It returns the delay until its next call, or None."""
+        """Call `sample` after a delay.
+
+        It returns the delay before it must be called again, or None.
+        """
         self._sample = sample if seconds is not None else None
         self._next_sample = time.monotonic() + (seconds or 0.0)
 
@@ -153,7 +156,7 @@ class EventLoop:
             self._nudger.nudge(LOG)
 
     def close_streams(self) -> None:
-        """Close pipes that processes outside the process tree hold open."""
+        """Close output pipes that processes outside the process tree hold open."""
         for fd in list(self._streams):
             self._close(fd)
         if self._terminal is not None:

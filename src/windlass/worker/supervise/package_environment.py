@@ -78,7 +78,7 @@ class Environment:
         make_folder(os.path.dirname(self.target))
 
     def commands(self) -> list[list[str]]:
-        """Return the commands that create the environment, in order."""
+        """Return the commands that create the virtual environment, in order."""
         quiet = ["--no-progress", "--color", "never"]
         return [
             [self._uv, "venv", "--quiet", "--no-project", "--python", self._author_python,
@@ -100,6 +100,6 @@ class Environment:
         return kept
 
     def finish(self) -> None:
-        """Mark the environment as complete."""
+        """Mark the virtual environment as complete."""
         with open(os.path.join(self.target, _MARKER), "wb"):
             pass

@@ -1,6 +1,6 @@
 """Prints the packages of the interpreter that runs this file, as sorted `name==version` lines.
 
-This file uses only the standard library and runs under every Python that a trial may use, because
+This file uses only the standard library and runs under every Python that a trial can use, because
 other interpreters execute its source. Packages that were not installed from an index are marked,
 because a package with the same name in the index would be different.
 """

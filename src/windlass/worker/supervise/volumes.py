@@ -1,6 +1,6 @@
 """Volumes for trials on this machine. A volume is a link to data in the trial's working folder.
 
-The link may also be beside the working folder, so that a program finds its data in `../data`.
+The link can also be beside the working folder, so that a program finds its data in `../data`.
 """
 
 from __future__ import annotations

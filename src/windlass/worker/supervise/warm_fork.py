@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import faulthandler
 import gc
 import io
 import json
@@ -24,7 +25,7 @@ from windlass.worker.common.file_reads import retried
 from windlass.worker.common.process_tree import DETACHED, MARKER, MARKER_ROOM
 from windlass.worker.program import call as program_call
 from windlass.worker.supervise import attempt as supervised_attempt
-from windlass.worker.supervise.child_process import Fork, StartError
+from windlass.worker.supervise.child_process import FAULT_HANDLER, Fork, StartError
 from windlass.worker.supervise.signals import SignalPipe
 
 TYPE_CHECKING = False
@@ -109,6 +110,8 @@ def call_here(attempt_dir: str, environ: Mapping[str, str]) -> None:
         for number in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_IGN)  # Python's default
         _start_clock_of_logging()
+        if environ.get(FAULT_HANDLER):  # Python reads it only when an interpreter starts
+            faulthandler.enable(2)
         for name in list(sys.modules):
             if name.split(".")[0] == "windlass":
                 del sys.modules[name]  # user code imports a separate package

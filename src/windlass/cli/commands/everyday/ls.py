@@ -1,6 +1,6 @@
 """Implements `windlass ls`, which lists trials and experiments.
 
-The columns of trials are in `cli/output/trial_columns.py`.
+The columns are in `display/trial_columns.py` and `display/experiment_columns.py`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ from windlass.cli.options.parameters import STATE, WholeNumber, experiment_optio
 from windlass.cli.options.resource_commands import archived_option, complete_names
 
 if TYPE_CHECKING:
-    from windlass.cli.output.table import Column, Row
     from windlass.client.client import Client
     from windlass.client.resources.experiment.experiment import Experiment
-    from windlass.model.records import ExperimentRecord, TrialRecord
+    from windlass.model.records import TrialRecord
 
 _NOTHING = """Nothing has run here yet. Run a script:
   windlass run train.py --lr 0.1
@@ -160,8 +159,8 @@ def _list_trials(client: Client, query: TrialQuery, limit: int | None, *, as_jso
     from windlass.cli.output.json import print_json_array
     from windlass.cli.output.table import print_table
     from windlass.cli.output.text import is_terminal, paint, print_message, warnings_as_messages
-    from windlass.cli.output.trial_columns import trial_columns, trial_row
     from windlass.client.resources.trial.list_query import list_trials
+    from windlass.display.trial_columns import trial_columns, trial_row
 
     experiment = query.experiment
     # Request one trial more than the limit, to find out whether there are more.
@@ -210,20 +209,20 @@ def _list_trials(client: Client, query: TrialQuery, limit: int | None, *, as_jso
 
 def _column_names(query: TrialQuery, records: Sequence[TrialRecord]) -> list[str]:
     """Return the names of the requested columns, or else the default columns for these trials."""
-    from windlass.cli.output.trial_columns import DEFAULT, sorted_metric
+    from windlass.display.trial_columns import default_names, sorted_metric
 
     if query.columns:
         return _split_names(query.columns, records)
-    names = list(DEFAULT)
+    names = default_names(records)
     if sorted_metric(query.sort or "") is not None:
-        names.insert(-1, (query.sort or "").removeprefix("-"))
-    return [*names, "labels"] if any(record.labels for record in records) else names
+        names.insert(names.index("outcome"), (query.sort or "").removeprefix("-"))
+    return names
 
 
 def _split_names(columns: str, records: Sequence[TrialRecord]) -> list[str]:
     """Split a list of column names. Print a note for each metric that no trial has reported."""
     from windlass.cli.output.text import print_message
-    from windlass.cli.output.trial_columns import column_names, sorted_metric
+    from windlass.display.trial_columns import column_names, sorted_metric
 
     names = [name.strip() for name in columns.split(",") if name.strip()]
     for name in names:
@@ -254,8 +253,9 @@ def _list_experiments(
     client: Client, chosen: dict[str, Any], sort: str, limit: int | None, *, as_json: bool
 ) -> None:
     from windlass.cli.output.json import print_json_array
-    from windlass.cli.output.table import Column, print_table
+    from windlass.cli.output.table import print_table
     from windlass.cli.output.text import print_message
+    from windlass.display.experiment_columns import experiment_table
 
     experiments = client.list_experiments(**chosen, sort_by=sort, limit=limit and limit + 1)
     if as_json:
@@ -267,44 +267,8 @@ def _list_experiments(
             "No experiment matches." if any(chosen.values()) or _has_archived(client) else _NOTHING
         )
         return
-    now = time.time()
-    columns = [
-        Column("ID", is_number=True),
-        Column("EXPERIMENT", shrinks=True),
-        Column("TRIALS", is_number=True),
-        Column("STATES", shrinks=True),
-        Column("CREATED", is_number=True),
-    ]
-    shown = records[:limit]
-    print_table(*_with_labels(columns, [_experiment_row(record, now) for record in shown], shown))
+    print_table(*experiment_table(records[:limit], time.time()))
     _mention_rest(len(records), limit, "experiment", "windlass ls --experiments --all")
-
-
-def _with_labels(
-    columns: list[Column],
-    rows: Sequence[Row],
-    records: Sequence[ExperimentRecord],
-) -> tuple[list[Column], Sequence[Row]]:
-    """Add a column for labels to a table of experiments if any experiment has labels."""
-    from windlass.cli.output.table import Column
-    from windlass.cli.output.text import clean
-
-    if not any(record.labels for record in records):
-        return columns, rows
-    listed = [clean(", ".join(record.labels)) for record in records]
-    wider = [[*row, labels] for row, labels in zip(rows, listed, strict=True)]
-    return [*columns, Column("LABELS", shrinks=True)], wider
-
-
-def _experiment_row(record: ExperimentRecord, now: float) -> Row:
-    from windlass.cli.output.table import Cell
-    from windlass.cli.output.text import clean, format_ago
-    from windlass.model.records import count_states
-
-    states = count_states(record.states)
-    name = record.name if record.project == "default" else f"{record.project}/{record.name}"
-    created = Cell(format_ago(record.created, now), "dim")
-    return [str(record.id), clean(name), str(record.trials), states, created]
 
 
 def _mention_rest(

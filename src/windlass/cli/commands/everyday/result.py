@@ -139,14 +139,14 @@ def _failure(client: Client, record: TrialRecord) -> WindlassError:
     from windlass.cli.output.error_text import describe_error
     from windlass.cli.output.text import clean_lines
     from windlass.client.resources.trial.failure_tips import last_lines
-    from windlass.client.resources.trial.outcome import trial_error
+    from windlass.client.resources.trial.outcome import tail_of, trial_error
     from windlass.model.errors import TrialFailed
 
     error = record.error
     if error is None or record.reason in ("Stopped", "DeadlineExceeded"):
         cause = record.cause
-        lines = cause.lines if cause else list(client.get_trial(record.id).logs(tail=20))
-        tail = last_lines(lines)
+        lines = cause.lines if cause else tail_of(client.get_trial(record.id))
+        tail = last_lines(lines, len(lines))
         return trial_error(record, [clean_lines(line) for line in tail])
     description = describe_error(record, error)
     return TrialFailed(f"Trial {record.id} ({record.name}) failed:", hint=description)

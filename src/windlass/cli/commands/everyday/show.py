@@ -155,9 +155,9 @@ def _format_error_line(error: ErrorInfo) -> str:
 
 def _overview(record: TrialRecord) -> Lines:
     from windlass.cli.output.text import format_ago, format_moment
-    from windlass.cli.output.trial_cells import format_run_time
     from windlass.client.resources.trial.failure_tips import limit_name
     from windlass.client.resources.trial.replica_names import is_generated
+    from windlass.display.trial_cells import format_run_time
     from windlass.model.records import TrialKind
     from windlass.model.text.quantities import format_duration
 

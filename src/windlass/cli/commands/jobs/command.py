@@ -132,8 +132,8 @@ def list_commands(states: tuple[str, ...], limit: int, as_json: bool) -> None:
 def _row(record: TrialRecord, now: float) -> Row:
     from windlass.cli.output.table import Cell
     from windlass.cli.output.text import clean, format_ago, state_colour
-    from windlass.cli.output.trial_cells import format_run_time
     from windlass.comparison.settings import command_of
+    from windlass.display.trial_cells import format_run_time
 
     return [
         str(record.id),

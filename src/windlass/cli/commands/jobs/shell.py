@@ -223,8 +223,8 @@ def _attach(shell: Shell) -> int:
 def _row(record: TrialRecord, now: float) -> Row:
     from windlass.cli.output.table import Cell
     from windlass.cli.output.text import clean, format_ago, state_colour
-    from windlass.cli.output.trial_cells import format_run_time
     from windlass.comparison.settings import command_of
+    from windlass.display.trial_cells import format_run_time
 
     state = _end_of(record) if record.state.is_final else record.state.value
     return [

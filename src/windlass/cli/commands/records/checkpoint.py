@@ -67,7 +67,7 @@ def list_(trial_id: int | None, sort: str, limit: int, as_json: bool) -> None:
 
         print_json_array(checkpoint.record for checkpoint in checkpoints)
         return
-    from windlass.cli.output.trial_columns import sorted_metric
+    from windlass.display.trial_columns import sorted_metric
 
     _print(list(checkpoints), trial_id, (sorted_metric(sort) or ("", ""))[0])
 

@@ -123,7 +123,7 @@ class ExperimentBuilder:
     # -- blocks -----------------------------------------------------------------------
 
     def enter(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        """Record the start of a `with` block.
+        """Record that a `with` block of the experiment has started.
 
         Async generators inside an `async with` block run on the block's event loop.
         """
@@ -133,7 +133,7 @@ class ExperimentBuilder:
                 self._their_loops.append(loop)
 
     def leave(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        """Record the end of a `with` block."""
+        """Record that a `with` block of the experiment has ended."""
         with self._lock:
             self._blocks -= 1
             if loop is not None:

@@ -684,3 +684,9 @@ class Experiment(Described[ExperimentRecord]):
         many = "1 trial" if self.trial_count == 1 else f"{self.trial_count} trials"
         counts = f" ({count_states(self.states)})" if self.trial_count else ""
         return f"<Experiment {self.id} {self.name}: {many}{counts}>"
+
+    def _repr_html_(self) -> str | None:
+        from windlass.client.resources.notebook_html import experiment_html
+
+        is_outdated = self._record is self._outdated
+        return experiment_html(self._transport, self._record, is_outdated=is_outdated)

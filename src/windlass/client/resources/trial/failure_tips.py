@@ -6,6 +6,7 @@ import posixpath
 import re
 from collections.abc import Sequence
 
+from windlass.client.resources.trial.crash_output import CRASHES, describe_crash
 from windlass.client.resources.trial.replica_names import has_several
 from windlass.model.job import FunctionCall, JobSpec, RestartPolicy
 from windlass.model.records import TrialRecord
@@ -114,6 +115,8 @@ def _tip_for_cause(trial: TrialRecord, text: str) -> str | None:
             "Tip: submit it again: its code and its call are sent again. "
             "To check all other contents: windlass doctor --contents"
         )
+    if trial.signal in CRASHES and (crash := describe_crash(text)):
+        return f"Tip: C code crashed, called from Python: {crash}"
     if match := _MISSING_MODULE.search(text):
         return _missing_module(match[1])
     if match := _IMPORT_NAME.search(text):

@@ -167,6 +167,11 @@ class Metrics:
         ]
         return f"Metrics({', '.join(shown_fields)})"
 
+    def _repr_html_(self) -> str:
+        from windlass.client.resources.notebook_html import metrics_html
+
+        return metrics_html(self._transport, self._request)
+
     def _following(self) -> TrialEvents | None:
         if not self._follow:
             return None

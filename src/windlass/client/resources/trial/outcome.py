@@ -5,8 +5,9 @@ from __future__ import annotations
 import pickle
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from windlass.client.resources.trial.crash_output import CRASHES, MOST_LINES, crash_lines
 from windlass.client.resources.trial.failure_tips import last_lines, limit_name, tip_for
 from windlass.client.resources.trial.replica_names import has_several, name_of
 from windlass.model.errors import RemoteError, SerializationError, TrialFailed, TrialStopped
@@ -14,6 +15,9 @@ from windlass.model.job import FunctionCall
 from windlass.model.records import ErrorInfo, TrialRecord, TrialState
 from windlass.model.text.quantities import format_duration
 from windlass.worker.blobs.digest import kind_of
+
+if TYPE_CHECKING:
+    from windlass.client.resources.trial.trial import Trial
 
 _SERIALIZATION = "windlass.SerializationError"  # the worker records this error name
 
@@ -70,14 +74,25 @@ def outcome_of(
         return Outcome()
     if trial.error is not None and trial.reason not in ("Stopped", "DeadlineExceeded"):
         return Outcome(error=_remote_exception(trial, trial.error, error, is_shown))
-    failure = trial_error(trial, trial.cause.lines if trial.cause else tail())
-    failure.is_tail_shown = is_shown("\n".join(failure.log_tail))
+    lines = trial.cause.lines if trial.cause else tail()
+    failure = trial_error(trial, lines)
+    failure.is_tail_shown = is_shown("\n".join(last_lines(lines)))
     return Outcome(error=failure)
+
+
+def tail_of(trial: Trial[Any]) -> list[str]:
+    """Return the log lines that explain a trial's failure, which are the last lines.
+
+    After a crash of C code, the output may contain the stacks of many threads.
+    """
+    is_crash = trial.record.signal in CRASHES
+    return list(trial.logs(tail=MOST_LINES if is_crash else 20))
 
 
 def trial_error(trial: TrialRecord, lines: Sequence[str]) -> TrialFailed:
     """Build the error for a trial whose process failed or was stopped."""
-    shown = last_lines(lines)
+    stack = crash_lines(lines)[:20] if trial.signal in CRASHES else []
+    shown = stack or last_lines(lines)
     kind = TrialStopped if trial.state is TrialState.STOPPED else TrialFailed
     cause = trial.cause if has_several(trial) else None
     of_whom = f" --role {cause.role} --index {cause.index}" if cause else ""

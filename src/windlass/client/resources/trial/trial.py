@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from windlass.client.arguments.timeouts import parse_timeout
 from windlass.client.connection.event_stream import TrialEvents
 from windlass.client.connection.transport import request_path
-from windlass.client.resources.trial.outcome import Outcome, outcome_of
+from windlass.client.resources.trial.outcome import Outcome, outcome_of, tail_of
 from windlass.client.resources.trial.properties import TrialProperties
 from windlass.model.errors import WaitTimeout, WindlassError
 from windlass.model.records import TrialRecord
@@ -81,7 +81,7 @@ class Trial(TrialProperties, Generic[R]):
             self._record,
             lambda: self._bytes("result", end.result if end else None),
             lambda: self._bytes("error", end.error if end else None),
-            lambda: list(self.logs(tail=20)),
+            lambda: tail_of(self),
             is_shown,
         )
 
@@ -666,6 +666,7 @@ class Trial(TrialProperties, Generic[R]):
         for message in following:
             if isinstance(message, StreamEnd):
                 self._replace(message.trial)
+                show(message.trial)
                 return message
             if isinstance(message, TrialRecord):
                 self._replace(message)
@@ -686,6 +687,11 @@ class Trial(TrialProperties, Generic[R]):
         seconds = seconds_run(record)
         duration = "" if seconds is None else f" in {format_duration(seconds)}"
         return f"<{type(self).__name__} {record.id} {record.name}: {record.state.value}{duration}>"
+
+    def _repr_html_(self) -> str | None:
+        from windlass.client.resources.notebook_html import trial_html
+
+        return trial_html(self._transport, self._record)
 
 
 def get_trial(transport: Transport, trial_id: int) -> Trial[Any]:

@@ -67,7 +67,7 @@ class Tunnels:
     def keep(
         self, pod_uid: str, connection: Connection, namespace: str, name: str, token: str
     ) -> None:
-        """Open connections to a pod and keep them open until `drop` is called."""
+        """Open connections to the agent in a pod, and keep them open until `drop` is called."""
         with self._lock:
             if pod_uid in self._wanted:
                 return
@@ -99,7 +99,7 @@ class Tunnels:
             return pod_uid in self._wanted
 
     def close(self) -> None:
-        """Close all connections and stop the thread."""
+        """Close the connections to all pods and stop the thread that serves them."""
         with self._lock:
             loop, thread = self._loop, self._thread
             self._wanted.clear()

@@ -79,7 +79,7 @@ class PendingReasons:
             self._reasons.pop(uid_of(pod), None)
 
     def close(self) -> None:
-        """Stop all checks."""
+        """Stop all checks of pending pods."""
         self._checks.close()
 
     def _schedule_check(self, namespace: str, when: float) -> None:

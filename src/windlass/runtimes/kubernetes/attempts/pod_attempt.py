@@ -83,7 +83,7 @@ class PodAttempt(AttemptFiles):
 
     @property
     def pod(self) -> Pod | None:
-        """The pod, including the facts that its agent reported when it started."""
+        """The attempt's pod, including the facts that its agent reported when it started."""
         noted = self._known_pod()
         if noted is None:
             return None
@@ -106,7 +106,7 @@ class PodAttempt(AttemptFiles):
 
     @property
     def was_made(self) -> bool:
-        """Whether a pod was created for the attempt. The pod may have been deleted since then."""
+        """Whether a pod was ever created for the attempt. The pod might be deleted by now."""
         return exists(self.path / POD)
 
     @property
@@ -205,7 +205,7 @@ class PodAttempt(AttemptFiles):
         return self._pending(message, deleting=is_ending)
 
     def give_up(self, message: str) -> Replica:
-        """End the attempt although its pod is out of reach and may still run. See `is_left`."""
+        """End the attempt although its pod is out of reach and might still run. See `is_left`."""
         if not self.has_ended and (self.was_made or self.was_taken_up):
             if not self.is_stop_requested:  # the agent may still run
                 self.request_stop(0.0)
@@ -217,7 +217,7 @@ class PodAttempt(AttemptFiles):
 
     @property
     def is_left(self) -> bool:
-        """Whether the attempt was ended although its pod was out of reach and may still run."""
+        """Whether the attempt was ended although its pod was out of reach and might still run."""
         return exists(self.path / _LEFT)
 
     def left_before(self) -> Iterator[PodAttempt]:

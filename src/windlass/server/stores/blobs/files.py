@@ -151,7 +151,7 @@ class FileBlobStore:
         self._unwritten.update(blobs)
 
     def unwritten(self) -> list[str]:
-        """The digests of the blobs in the database, oldest first."""
+        """The digests of the blobs that are in the database but not yet in files, oldest first."""
         return list(self._unwritten)
 
     def write_out(self, digest: str) -> None:
@@ -170,7 +170,7 @@ class FileBlobStore:
             self._written.add(digest)
 
     def forget_unwritten(self, digests: Iterable[str]) -> int:
-        """Forget blobs whose files are durable, and return the blobs' total size."""
+        """Forget database blobs whose files are durable now, and return the blobs' total size."""
         size = 0
         with self._writing:
             for digest in digests:

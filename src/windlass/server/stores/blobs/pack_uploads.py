@@ -7,6 +7,7 @@ import os
 import tempfile
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from windlass.worker.blobs.digest import is_digest
@@ -58,10 +59,10 @@ class FileBlobUploads:
         elif self._finished:
             self._pool = self._pool or ThreadPoolExecutor(_AT_A_TIME, "windlass-sync")
             list(self._pool.map(_IncomingBlob.sync, self._finished))
-        for blob in self._finished:
-            blob.put()
-            blob.close()
-        self._finished.clear()
+        while self._finished:
+            # If `put` fails, this blob is discarded, and the next commit continues after it.
+            with closing(self._finished.pop(0)) as blob:
+                blob.put()
 
     def close(self) -> None:
         """Discard all blobs that were not committed."""

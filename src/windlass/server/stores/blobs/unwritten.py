@@ -45,11 +45,11 @@ class UnwrittenBlobs:
             self._take({row["digest"]: row["data"] for row in rows})
 
     def accepts(self, data: bytes) -> bool:
-        """Return whether a blob is small enough for the table."""
+        """Return whether a blob is small enough to be stored in the table `unwritten_blobs`."""
         return len(data) <= LARGEST_ROW and self._size + len(data) <= _MOST_WAITING
 
     def insert(self, connection: Connection, blobs: Mapping[str, bytes]) -> None:
-        """Add blobs to the table. Call `inserted` after the commit."""
+        """Add blobs to the table `unwritten_blobs`. Call `inserted` after the commit."""
         connection.run_many(
             "INSERT INTO unwritten_blobs (digest, data) VALUES (:digest, :data)"
             " ON CONFLICT (digest) DO NOTHING",
@@ -57,12 +57,15 @@ class UnwrittenBlobs:
         )
 
     def inserted(self, blobs: Mapping[str, bytes]) -> None:
-        """Make committed blobs available and schedule writing their files."""
+        """Make blobs in the table available to readers, and schedule writing their files."""
         if blobs:
             self._take(blobs)
 
     def close(self) -> None:
-        """Stop the thread. The next server continues with the remaining rows."""
+        """Stop the thread that writes blobs to files.
+
+        The next server writes the remaining blobs.
+        """
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()

@@ -30,7 +30,7 @@ class IncomingFile:
         self._file.close()
 
     def add(self, piece: bytes) -> None:
-        """Append a piece to the file. Raise `NoSpace` if too little disk space is left."""
+        """Append a piece to the uploaded file. Raise `NoSpace` if too little disk space is left."""
         if self._hasher is not None:
             self._hasher.update(piece)
         self.size += self._file.write(piece)
@@ -42,6 +42,6 @@ class IncomingFile:
             self.settle()
 
     def settle(self) -> None:
-        """Sync the bytes that have arrived."""
+        """Sync the bytes of the upload that have arrived."""
         self._file.flush()
         os.fsync(self._file.fileno())

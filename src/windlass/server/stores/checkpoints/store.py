@@ -364,7 +364,7 @@ class CheckpointReader:
             self._store.take_in(trial_id)
 
     def close(self) -> None:
-        """End the thread. The remaining checkpoints are imported when the next server starts."""
+        """End the thread that imports checkpoints. The next server imports the remaining ones."""
         self._pool.shutdown(cancel_futures=True)
 
     def _read_trial(self, trial_id: int) -> None:

@@ -96,7 +96,7 @@ class LogStore(Protocol):
     def tail(
         self, trial_id: int, lines: int, stream: str | None = None, whose: LogSelection = WHOLE_LOG
     ) -> Page:
-        """Return the last `lines` lines of a log."""
+        """Return the last `lines` lines of a trial's log."""
 
     def search(
         self,

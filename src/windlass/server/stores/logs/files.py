@@ -75,7 +75,7 @@ class FileLogStore:
     def tail(
         self, trial_id: int, lines: int, stream: str | None = None, whose: LogSelection = WHOLE_LOG
     ) -> Page:
-        """Return the last `lines` lines of a log."""
+        """Return the last `lines` lines of a trial's log."""
         return tail_merged(self.segments(trial_id, whose), lines, stream, whose.window)
 
     def search(

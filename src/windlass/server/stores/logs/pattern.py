@@ -55,7 +55,7 @@ class Pattern:
         self._way = 0  # the index of the first way that has not had too many false candidates
 
     def matches(self, text: bytes) -> bool:
-        """Return whether a line's text matches."""
+        """Return whether a log line's text matches the pattern."""
         if self._text is not None:
             return self._text in text
         return self._line.search(text) is not None

@@ -27,10 +27,10 @@ class MetricStore(Protocol):
     """Stores metric points and their summaries. All methods are thread-safe."""
 
     def read_to_end(self, job: Job, ended: Iterable[ReplicaId], /) -> None:
-        """Read and count all points of attempts that have ended."""
+        """Read and count all metric points of attempts that have ended."""
 
     def forget(self, uid: str, /) -> None:
-        """Free the memory used for a job that reports no more points."""
+        """Free the memory used for the metrics of a job that reports no more points."""
 
     def fetch_curves(self, request: FetchMetrics, /) -> bytes:
         """Return the requested curves in one binary message."""

@@ -1,6 +1,6 @@
 """Reads `metrics` files (see `worker/common/metrics_file.py`).
 
-A `metrics` file may contain any bytes, because a trial's own process writes it. Its records are
+A `metrics` file can contain any bytes, because a trial's own process writes it. Its records are
 lines of JSON or binary records that consist of 8-byte words.
 """
 

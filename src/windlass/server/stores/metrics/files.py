@@ -60,7 +60,7 @@ class FileMetricStore:
         self._read: dict[str, set[ReplicaId]] = {}
 
     def read_to_end(self, job: Job, ended: Iterable[ReplicaId]) -> None:
-        """Read and count all points of attempts that have ended."""
+        """Read and count all metric points of attempts that have ended."""
         read = self._read.setdefault(job.uid, set())
         for replica in sorted(set(ended) - read):
             source = Source(job.uid, job.trial_id, replica)
@@ -77,7 +77,7 @@ class FileMetricStore:
             read.add(replica)
 
     def forget(self, uid: str) -> None:
-        """Free the memory used for a job that reports no more points."""
+        """Free the memory used for the metrics of a job that reports no more points."""
         self._read.pop(uid, None)
 
     def fetch_curves(self, request: FetchMetrics) -> bytes:
@@ -156,7 +156,10 @@ class FileMetricStore:
         return self._db.submit(change, then)
 
     def make_chunk(self, source: Source) -> bool:
-        """Write a columnar chunk of old reports. Return False if there was nothing to write."""
+        """Write a columnar chunk of old metric reports.
+
+        Return False if there was nothing to write.
+        """
         return make_chunk(self._path(source))
 
     def _path(self, source: Source) -> Path:

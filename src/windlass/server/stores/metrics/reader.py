@@ -41,20 +41,20 @@ class MetricReader:
         self._thread.start()
 
     def read_soon(self, source: Source) -> None:
-        """Read an attempt's reports now and again a little later. Thread-safe."""
+        """Read an attempt's metric reports now and again a little later. Thread-safe."""
         with self._changed:
             self._due[source] = _NOW
             self._changed.notify()
 
     def catch_up(self, home: Path, jobs: Iterable[Job]) -> None:
-        """Read all reports that programs made while no server was running."""
+        """Read all metric reports that programs made while no server was running."""
         for job in jobs:
             for replica, path in paths.attempts(home, job.trial_id):
                 if exists(path / paths.METRICS) and Attempt(job.uid, replica, path).is_of(job.uid):
                     self.read_soon(Source(job.uid, job.trial_id, replica))
 
     def close(self) -> None:
-        """End the thread. The remaining reports are read when the next server starts."""
+        """End the thread that reads metrics. The next server reads the remaining reports."""
         with self._changed:
             self._closing.set()
             self._changed.notify()

@@ -40,7 +40,7 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def summary(self) -> Summary:
-        """The totals in the form returned by the API."""
+        """The totals of a metric's values in the form that the API returns."""
         return Summary(
             count=self.count,
             min=self.min,

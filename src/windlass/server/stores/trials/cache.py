@@ -60,7 +60,7 @@ class TrialCache:
             return self._by_id.get(self._ids.get(uid, 0))
 
     def mark(self) -> int:
-        """Return the number of writes so far, to pass to `put_read`."""
+        """Return the number of writes to the cache so far, to pass to `put_read`."""
         with self._lock:
             return self._writes
 

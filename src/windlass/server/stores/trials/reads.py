@@ -50,7 +50,7 @@ class TrialLookup:
         return await self._db.aread(run)
 
     async def limit(self, conditions: Conditions, scope: Scope, *, is_first: bool) -> None:
-        """Add conditions for a scope's experiment and project."""
+        """Add conditions that limit a query to a scope's experiment and project."""
         await self._db.aread(
             lambda connection: scope.limit(connection, conditions, is_first=is_first)
         )
@@ -130,18 +130,18 @@ class TrialLookup:
         return None if spec is None else decode_spec(spec).keep
 
     def unfinished(self) -> Iterable[str]:
-        """Return the uids of all jobs that may have running replicas, oldest first."""
+        """Return the uids of all jobs that might have running replicas, oldest first."""
         query = "SELECT uid FROM trials WHERE NOT settled AND NOT is_generated ORDER BY id"
         return [row["uid"] for row in self._db.read(lambda connection: connection.rows(query))]
 
     def has_unsettled(self) -> bool:
-        """Return whether any job that is not suspended waits or may have running replicas."""
+        """Return whether any job that is not suspended waits or might have running replicas."""
         query = "SELECT 1 FROM trials WHERE NOT settled AND state != :suspended LIMIT 1"
         parameters = {"suspended": TrialState.SUSPENDED.value}
         return bool(self._db.read(lambda connection: connection.rows(query, parameters)))
 
     def unfinished_jobs(self) -> list[Job]:
-        """Return all jobs that may have running replicas, oldest first."""
+        """Return all jobs that might have running replicas, oldest first."""
         query = (
             "SELECT id, uid, spec FROM trials WHERE NOT settled AND NOT is_generated ORDER BY id"
         )

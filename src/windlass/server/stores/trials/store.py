@@ -233,11 +233,14 @@ class TrialStore(TrialLookup):
         return await self._db.awrite(change, follow)
 
     def forget(self) -> None:
-        """Clear the cache after the name of a project or experiment has changed."""
+        """Clear the cache of trials after the name of a project or experiment has changed."""
         self._recent.clear()
 
     def note(self, trial_id: int, change: Callable[[TrialRecord], TrialRecord]) -> None:
-        """Apply a stored change to the cache. The writer thread calls this after the commit."""
+        """Apply a stored change to a cached trial.
+
+        The writer thread calls this after the commit.
+        """
         self._recent.change(trial_id, change)
 
     def drop(self, trial_id: int) -> None:
@@ -255,7 +258,7 @@ class TrialStore(TrialLookup):
         replicas: Sequence[Replica],
         outcome: Outcome | None = None,
     ) -> bool:
-        """Store a new status. Return False if the stored status is no longer `old`."""
+        """Store a trial's new status. Return False if the stored status is no longer `old`."""
         stored = self._find(uid)
         if stored is None:
             return False

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from windlass.cli.output.table import Cell, Column, Row
-from windlass.cli.output.text import clean, format_ago, state_colour
-from windlass.cli.output.trial_cells import (
+from windlass.display.table import STATE_COLOURS, Cell, Column, Row
+from windlass.display.trial_cells import (
     format_run_time,
     format_summary,
     outcome_of,
@@ -15,6 +14,8 @@ from windlass.cli.output.trial_cells import (
     short_value,
     state_of,
 )
+from windlass.model.text.display import clean
+from windlass.model.text.quantities import format_ago
 
 if TYPE_CHECKING:
     from windlass.model.records import TrialRecord
@@ -38,7 +39,8 @@ _COLUMNS = {
     "id": TrialColumn(Column("ID", is_number=True), lambda trial, _: str(trial.id)),
     "name": TrialColumn(Column("NAME", shrinks=True), lambda trial, _: clean(full_name(trial))),
     "state": TrialColumn(
-        Column("STATE"), lambda trial, _: Cell(state_of(trial), state_colour(trial.state))
+        Column("STATE"),
+        lambda trial, _: Cell(state_of(trial), STATE_COLOURS[trial.state], is_state=True),
     ),
     "params": TrialColumn(
         Column("PARAMETERS", shrinks=True), lambda trial, _: short_params(trial.params)
@@ -75,6 +77,16 @@ _COLUMNS = {
 def trial_columns(names: Sequence[str]) -> list[TrialColumn]:
     """Return the columns with these names, which are fields, `hparams.NAME` or metrics."""
     return [_COLUMNS.get(name) or _param_column(name) or _metric_column(name) for name in names]
+
+
+def default_columns(records: Sequence[TrialRecord]) -> list[TrialColumn]:
+    """Return the default columns for some trials. Labels appear only if a trial has some."""
+    return trial_columns(default_names(records))
+
+
+def default_names(records: Sequence[TrialRecord]) -> list[str]:
+    """Return the names of the default columns for some trials."""
+    return [*DEFAULT, "labels"] if any(record.labels for record in records) else list(DEFAULT)
 
 
 def column_names() -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from windlass.cli.output.table import Cell
+    from windlass.display.table import Cell
     from windlass.model.records import TrialRecord
 
 _LONG_NUMBER = 8  # characters
@@ -22,7 +22,7 @@ def short_params(params: Mapping[str, Any]) -> str:
     >>> short_params({"lr": 0.1, "shuffle": True, "data": "a b"})
     "lr=0.1 shuffle=True data='a b'"
     """
-    from windlass.cli.output.text import clean
+    from windlass.model.text.display import clean
 
     return clean(" ".join(f"{name}={short_value(value)}" for name, value in params.items()))
 
@@ -32,15 +32,15 @@ def state_of(record: TrialRecord) -> str:
 
     If a search stopped the trial early, the state is shown as `PRUNED`.
     """
-    from windlass.client.resources.trial.replicas import replicas_of
-
     if record.state.is_final:
         return "PRUNED" if record.was_pruned else record.state.value
-    replicas = replicas_of(record)
+    # Attempts are in order, so the newest one replaces older ones.
+    phases = {(attempt.role, attempt.index): attempt.phase for attempt in record.attempts}
+    names = [(role.name, index) for role in record.spec.roles for index in range(role.replicas)]
     parts = [record.state.value]
-    if len(replicas) > 1:
-        up = sum(replica.phase in ("Running", "Succeeded") for replica in replicas)
-        parts.append(f"{up}/{len(replicas)}")
+    if len(names) > 1:
+        up = sum(phases.get(name) in ("Running", "Succeeded") for name in names)
+        parts.append(f"{up}/{len(names)}")
     if record.progress is not None:
         parts.append(f"{record.progress:.0%}")
     return " ".join(parts)
@@ -67,9 +67,9 @@ def outcome_of(record: TrialRecord) -> str | Cell:
 
     The outcome is the trial's error, return value, newest metrics or message.
     """
-    from windlass.cli.output.table import Cell
-    from windlass.cli.output.text import clean
+    from windlass.display.table import Cell
     from windlass.model.records import TrialState
+    from windlass.model.text.display import clean
 
     if record.error is not None:
         return Cell(clean(f"{record.error.type}: {record.error.message}"), "red")
