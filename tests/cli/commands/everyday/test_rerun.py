@@ -235,7 +235,7 @@ def test_notes_of_an_experiment_are_shown(shell: Shell) -> None:
     python(shell, "noted.py", NOTED)
     shown = shell.good("show", "-e", "noted")
     head, warning, *rest = shown.splitlines()
-    assert re.fullmatch(r"Experiment \d+  noted  SUCCEEDED", head)
+    assert re.fullmatch(r"Experiment \d+  noted  1 succeeded", head)
     assert warning == "  How it matters."
     text = "\n".join(rest)
     for part in (
