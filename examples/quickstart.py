@@ -5,6 +5,7 @@ The points form two interleaved spirals. The network has one hidden layer and ne
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -61,11 +62,16 @@ def main() -> None:
     print(experiment.table(metrics=["accuracy"], sort_by="-accuracy"))
 
     beside = str(Path(sys.executable).parent / "windlass")
-    windlass = "windlass" if shutil.which("windlass") == beside else beside
+    windlass = (
+        "windlass"
+        if shutil.which("windlass") == beside
+        else min(beside, os.path.relpath(beside), key=len)
+    )
     numbers = " ".join(str(trial.id) for trial in trials)
-    command = f"metrics {numbers} loss --plot"
+    command = f"metrics {numbers} loss --plot --log"
     print(f"\n$ {windlass} {command}", flush=True)
-    subprocess.run([windlass, *command.split()], check=True)
+    lines = str(min(shutil.get_terminal_size().lines, 18))  # a plot that leaves space for the rest
+    subprocess.run([windlass, *command.split()], check=True, env={**os.environ, "LINES": lines})
 
     print("\nWindlass keeps the code, the arguments, the output and the metrics. Next, try:")
     print(f"  {windlass} ls")

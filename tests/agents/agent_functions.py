@@ -59,6 +59,16 @@ def wait_for(path: str) -> str:
     return "done"
 
 
+def wait_for_interrupt(path: str) -> str:
+    try:
+        print("waiting")
+        while not os.path.exists(path):
+            time.sleep(0.01)
+    except KeyboardInterrupt:
+        return "interrupted"
+    return "done"
+
+
 def chatter(count: int) -> int:
     for number in range(count):
         print("line", number, flush=True)
@@ -170,3 +180,13 @@ def save(sign: str) -> None:
     if os.path.exists(sign):
         pathlib.Path("model").write_text("what is saved in a pod")
         wl.save_checkpoint("model", step=7)
+
+
+def write_files() -> None:
+    """Write files as a program does that does not know Windlass."""
+    for name in ("runs", ".cache", "../data"):
+        os.makedirs(name, exist_ok=True)
+    files = ("model.pt", "runs/events.out.tfevents.1", ".cache/x", "../data/x", "../results.csv")
+    for name in files:
+        with open(name, "w") as file:
+            file.write("written")

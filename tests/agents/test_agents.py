@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -89,6 +90,19 @@ def test_checkpoints_metrics_and_outputs_come_back_and_the_next_attempt_resumes(
     assert len(records) == 1
 
 
+@pytest.mark.finding("U8")
+def test_files_in_the_working_folder_come_back_without_caches(elsewhere: RemoteSite) -> None:
+    trial = finished(programs.write_files)
+    names = {"model.pt", "runs/events.out.tfevents.1", "parent/results.csv"}
+    assert {artifact.name for artifact in trial.list_artifacts()} == names
+    outputs = Path(trial.directory) / "main-0" / "outputs"
+    shutil.rmtree(outputs)  # of the attempt on the server's machine
+    agent = elsewhere.run(trial)
+    assert agent.wait() == 0, agent.log()
+    uploaded = {str(path.relative_to(outputs)) for path in outputs.rglob("*") if path.is_file()}
+    assert uploaded == names
+
+
 def test_parts_saved_by_ranks_on_different_machines_are_one_checkpoint(
     elsewhere: RemoteSite, tmp_path: Path
 ) -> None:
@@ -138,6 +152,20 @@ def test_a_remote_attempt_stops_within_its_grace_period(
     write_json(str(agent.folder / paths.STOP), {"grace": 0.1, "reason": ""})
     _publish(home, trial)
     agent.wait()
+    assert agent.ending()["reason"] == "Stopped"
+
+
+@pytest.mark.finding("U5")
+def test_ctrl_c_interrupts_a_remote_program(
+    elsewhere: RemoteSite, home: Path, tmp_path: Path
+) -> None:
+    trial = finished(programs.wait_for_interrupt, str(_there(tmp_path)))
+    agent = elsewhere.run(trial)
+    _leave(tmp_path)
+    agent.wait_for_text("waiting")
+    write_json(str(agent.folder / paths.STOP), {"grace": PATIENCE, "interrupt": True})
+    _publish(home, trial)
+    assert agent.wait() == 0  # the function has caught the KeyboardInterrupt and returned
     assert agent.ending()["reason"] == "Stopped"
 
 

@@ -34,6 +34,7 @@ class Shell:
             "WINDLASS_CPUS": "16",
             "WINDLASS_MEMORY": "64GB",
             "WINDLASS_DEVICES": "a100,a100",
+            "WINDLASS_REPORT_WAITS": "never",
         }
 
     def write(self, name: str, text: str) -> Path:

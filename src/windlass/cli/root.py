@@ -86,7 +86,8 @@ ELSEWHERE = {
     elsewhere=ELSEWHERE,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Example: windlass run train.py --lr 0.1\n\nHelp on a command: windlass COMMAND --help",
+    epilog="Example: windlass run train.py --lr 0.1\n\n"
+    "The newest trial: windlass show last\n\nHelp on a command: windlass COMMAND --help",
 )
 @click.version_option(__version__, "--version", message="windlass %(version)s")
 @click.option(

@@ -6,6 +6,7 @@ import functools
 import inspect
 import os
 from collections.abc import Iterator
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -230,6 +231,26 @@ def test_map_submits_at_once_and_waits_only_for_the_next_value(home: Path, tmp_p
 
 def test_starmap_passes_each_item_as_the_arguments(home: Path) -> None:
     assert list(divide.starmap([(1, 2), [5]])) == [0.5, 5.0]
+
+
+def test_a_mapping_in_starmap_contains_keyword_arguments(home: Path) -> None:
+    assert list(divide.starmap([{"a": 3, "b": 2}, (1, 2)])) == [1.5, 0.5]
+    with pytest.raises(TypeError, match="argument 'c'"):
+        divide.starmap([{"a": 3, "c": 2}])
+    with pytest.raises(TypeError, match="'ab' is neither a list nor a mapping"):
+        divide.starmap(["ab"])
+
+
+def test_map_takes_one_value_of_each_list(home: Path) -> None:
+    assert list(divide.map([3, 1], [2, 4])) == [1.5, 0.25]
+    assert list(divide.map(b=[2, 4], a=repeat(1))) == [0.5, 0.25]
+    assert list(divide.map([3], b=(2,))) == [1.5]
+    with pytest.raises(wl.InvalidArgument, match="list 1 has 2, b has 1"):
+        divide.map([3, 1], b=[2])
+    with pytest.raises(wl.InvalidArgument, match=r"b=itertools\.repeat\(2\)"):
+        divide.map([3, 1], b=2)
+    with pytest.raises(wl.InvalidArgument, match="has no values"):
+        divide.map()
 
 
 def test_map_returns_exceptions_among_the_values_on_request(home: Path) -> None:

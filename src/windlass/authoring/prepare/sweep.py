@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sized
-from types import FunctionType, GeneratorType
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from windlass.model.errors import WindlassError
 
 if TYPE_CHECKING:
     from windlass.authoring.prepare.draft import Plan
+    from windlass.authoring.prepare.map_calls import MapCall, MapCalls
     from windlass.client.client import Client
     from windlass.client.resources.trial.trial import Trial
     from windlass.client.terminal.map_progress import MapProgress
@@ -34,15 +34,15 @@ class Sweep:
     def __init__(
         self,
         name: str,
-        items: Iterable[Any],
+        calls: MapCalls,
         plan: Callable[[], tuple[Client, Plan]],
-        draft: Callable[[Plan, Any], Draft],
+        draft: Callable[[Plan, MapCall], Draft],
     ) -> None:
         self._name = name
-        self._items = iter(items)
-        self._total = len(items) if isinstance(items, Sized) else None
+        self._calls = iter(calls)
+        self._total = calls.total
         # A generator may wait for the trials of its earlier items.
-        self._largest_batch = 1 if self._total is None and _runs_python(self._items) else _BATCH
+        self._largest_batch = 1 if calls.is_lazy else _BATCH
         self._make_plan = plan
         self._make_draft = draft
         self._waiting: deque[Trial[Any]] = deque()
@@ -101,10 +101,10 @@ class Sweep:
         drafts: list[Draft] = []
         size = 0
         started = time.monotonic()
-        for item in self._items:
+        for call in self._calls:
             if self._plan is None:
                 self._client, self._plan = self._make_plan()
-            draft = self._make_draft(self._plan, item)
+            draft = self._make_draft(self._plan, call)
             drafts.append(draft)
             size += sum(map(len, draft.blobs.values()))
             is_late = self._total is None and time.monotonic() - started > _LONGEST
@@ -173,12 +173,3 @@ def is_submitted(client: Client, draft: Draft) -> bool:
 
     query = {"uid": draft.request.key}
     return bool(client.transport.ask("GET", "/trials", TrialPage, query=query).items)
-
-
-def _runs_python(items: Iterator[Any]) -> bool:
-    """Return whether an iterator runs Python code for each item.
-
-    >>> _runs_python(x for x in ()), _runs_python(zip((), ()))
-    (True, False)
-    """
-    return isinstance(items, GeneratorType) or isinstance(type(items).__next__, FunctionType)

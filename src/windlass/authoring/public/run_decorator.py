@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any, Generic, ParamSpec, TypeVar, overload
 
     from windlass.authoring.prepare.draft import Plan
+    from windlass.authoring.prepare.map_calls import MapCall, MapCalls
     from windlass.authoring.prepare.options import Options
     from windlass.authoring.public.executors import Executor
     from windlass.authoring.public.jobs import Job
@@ -101,29 +102,41 @@ class Function(Generic[P, R]):
             failure = error.with_traceback(None)
         raise failure
 
-    def map(self, items: Iterable[Any], *, return_exceptions: bool = False) -> Iterator[R]:
+    def map(
+        self,
+        *iterables: Iterable[Any],
+        return_exceptions: bool = False,
+        **named: Iterable[Any],
+    ) -> Iterator[R]:
         """Run one trial per item and yield the values in the order of the items.
+
+        With several lists, each trial takes one value of each list, as with Python's `map`. A list
+        may be named after an argument: `train.map(lr=[0.1, 0.01], epochs=[3, 5])`.
 
         Trials are submitted ahead of time, up to 1,000 at once. They run in parallel as far as
         capacity allows. The iterator waits for each value. If a trial fails, the iterator raises
         its error and stops all unfinished trials. With `return_exceptions=True`, the iterator
         yields the error instead, and the other trials continue.
         """
-        if _is_inside_a_trial():
-            calls = ((item,) for item in items)
-            return _local_values(self._function, calls, return_exceptions)
-        return self._sweep(items, lambda item: (item,), return_exceptions)
+        from windlass.authoring.prepare.map_calls import map_calls
+
+        return self._values(map_calls(self._name, iterables, named), return_exceptions)
 
     def starmap(
-        self, items: Iterable[Sequence[Any]], *, return_exceptions: bool = False
+        self,
+        items: Iterable[Sequence[Any] | Mapping[str, Any]],
+        *,
+        return_exceptions: bool = False,
     ) -> Iterator[R]:
-        """Do the same as `map`, but each item is a list of positional arguments.
+        """Do the same as `map`, but each item contains all arguments of a trial.
 
-        For example, `train.starmap([(0.1, 3), (0.01, 5)])` runs two trials with two arguments each.
+        An item is a list of positional arguments or a mapping of keyword arguments. For example,
+        `train.starmap([(0.1, 3), (0.01, 5)])` runs two trials with two arguments each, and so does
+        `train.starmap([{"lr": 0.1, "epochs": 3}, {"lr": 0.01, "epochs": 5}])`.
         """
-        if _is_inside_a_trial():
-            return _local_values(self._function, items, return_exceptions)
-        return self._sweep(items, tuple, return_exceptions)
+        from windlass.authoring.prepare.map_calls import starmap_calls
+
+        return self._values(starmap_calls(self._name, items), return_exceptions)
 
     def local(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function in this process without recording a trial."""
@@ -147,19 +160,15 @@ class Function(Generic[P, R]):
         """
         return self._options.job(self)
 
-    def _sweep(
-        self,
-        items: Iterable[Any],
-        arguments_of: Callable[[Any], tuple[Any, ...]],
-        return_exceptions: bool,
-    ) -> Iterator[R]:
+    def _values(self, calls: MapCalls, return_exceptions: bool) -> Iterator[R]:
+        if _is_inside_a_trial():
+            return _local_values(self._function, calls, return_exceptions)
         from windlass.authoring.prepare.sweep import Sweep
 
-        def draft(plan: Plan, item: Any) -> Draft:
-            args = arguments_of(item)
-            return _draft(plan, self._function, args, {}, self._bind(args, {}))
+        def draft(plan: Plan, call: MapCall) -> Draft:
+            return _draft(plan, self._function, *call, self._bind(*call))
 
-        sweep = Sweep(self._name, items, self._plan, draft)
+        sweep = Sweep(self._name, calls, self._plan, draft)
         sweep.begin()
         return sweep.values(return_exceptions=return_exceptions)
 
@@ -415,12 +424,12 @@ def _is_inside_a_trial() -> bool:
 
 
 def _local_values(
-    function: Callable[..., Any], items: Iterable[Sequence[Any]], return_exceptions: bool
+    function: Callable[..., Any], calls: MapCalls, return_exceptions: bool
 ) -> Iterator[Any]:
-    """Call the function for each item in this process, as `map` does inside a trial."""
-    for item in items:
+    """Call the function in this process, as `map` does inside a trial."""
+    for call in calls:
         try:
-            yield function(*item)
+            yield function(*call.args, **call.kwargs)
         except Exception as error:  # an error from the user's function
             if not return_exceptions:
                 raise

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from windlass.cli.options.last_trial import find_last, find_last_if_running, steps_back
+
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
@@ -20,15 +22,27 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class TrialIdType(IntType):
-    """The click type for a trial id."""
+    """The click type for a trial id.
+
+    `last` means the newest trial, and `last~1` means the trial before it.
+    """
 
     name = "ID"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Convert the text to a trial id."""
         text = str(value)
+        if (steps := steps_back(text)) is not None:
+            if ctx is None or not ctx.resilient_parsing:
+                return find_last(steps)
+            return find_last_if_running(steps) or self.fail("no server runs", param, ctx)
         if not (text.isascii() and text.isdecimal() and 0 < int(text) < 2**63):
-            self.fail(f"{text!r} is not a trial id. Write a number. See: windlass ls", param, ctx)
+            self.fail(
+                f"{text!r} is not a trial id. Write a number, or last for the newest trial. "
+                "See: windlass ls",
+                param,
+                ctx,
+            )
         return int(text)
 
     def shell_complete(
@@ -42,11 +56,15 @@ class TrialIdType(IntType):
 
         from windlass.cli.options.server_probe import recent_trials
 
-        return [
+        trials = recent_trials()
+        items = [
             CompletionItem(str(trial.id), help=f"{trial.name} {trial.state.value.lower()}")
-            for trial in recent_trials()
+            for trial in trials
             if str(trial.id).startswith(incomplete)
         ]
+        if trials and "last".startswith(incomplete):
+            items.append(CompletionItem("last", help=f"trial {trials[0].id}, the newest"))
+        return items
 
 
 class NumberType(FloatType):
@@ -128,18 +146,22 @@ class TrialOrExperimentType(TextType):
     name = "ID"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the text unchanged."""
+        """Return the text unchanged, except that `last` becomes an id."""
         text = str(value)
         if not text:
             self.fail("name a trial by its id, or an experiment. See: windlass ls", param, ctx)
-        return str(TRIAL_ID.convert(text, param, ctx)) if text.isdecimal() else text
+        is_trial = text.isdecimal() or steps_back(text) is not None
+        return str(TRIAL_ID.convert(text, param, ctx)) if is_trial else text
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
         """Complete ids of recent trials, or experiment names if the text starts with a letter."""
+        from click.shell_completion import CompletionItem
+
         if incomplete and not incomplete.isdecimal():
-            return complete_experiments(ctx, param, incomplete)
+            last = [CompletionItem("last")] if "last".startswith(incomplete) else []
+            return complete_experiments(ctx, param, incomplete) + last
         return TRIAL_ID.shell_complete(ctx, param, incomplete)
 
 
@@ -211,7 +233,7 @@ def complete_trials_and_metrics(
 
     from windlass.cli.options.server_probe import recent_trials
 
-    named = set(ctx.params.get(param.name or "") or ())
+    named = set(map(_id_of, ctx.params.get(param.name or "") or ()))
     metrics = dict.fromkeys(
         name for trial in recent_trials() if str(trial.id) in named for name in trial.metrics
     )
@@ -233,7 +255,7 @@ def complete_checkpoints(
     from windlass.cli.options.server_probe import recent_checkpoints
 
     # While an option still lacks its value, click has not parsed the arguments before the option.
-    named = str(ctx.params.get("trial_id") or next(iter(ctx.args), ""))
+    named = _id_of(ctx.params.get("trial_id") or next(iter(ctx.args), ""))
     takes_trial = any(parameter.name == "trial_id" for parameter in ctx.command.params)
     trial_id = int(named) if takes_trial and named.isdecimal() else None
     return [
@@ -341,9 +363,15 @@ def _roles(ctx: click.Context, after: str = "") -> list[CompletionItem]:
     return [
         CompletionItem(role.name + after, help=f"{role.replicas} replicas")
         for trial in recent_trials()
-        if str(trial.id) == str(named)
+        if str(trial.id) == _id_of(named)
         for role in trial.spec.roles
     ]
+
+
+def _id_of(word: object) -> str:
+    """Return a trial's id as text, also for `last`. Any other word is returned unchanged."""
+    steps = steps_back(str(word))
+    return str(word) if steps is None else str(find_last_if_running(steps))
 
 
 def _state_names() -> list[str]:

@@ -20,11 +20,14 @@ def draw(
     height: int,
     *,
     plain: bool = False,
+    log: bool = False,
     marks: str = "",
     paint: Callable[[str, int], str] = lambda text, _curve: text,
     format_step: Callable[[float], str] = "{:g}".format,
 ) -> list[str]:
     r"""Draw curves as lines of text, with values at the left and steps below.
+
+    With `log`, the value axis is logarithmic, and only positive values are drawn.
 
     `marks` has one letter per curve. A curve's letter appears on it at intervals, so that curves
     can be told apart without colours. `paint(text, number)` colours text for the curve with this
@@ -35,17 +38,25 @@ def draw(
     0.5 |   ***
       0 |***
          0      10
+    >>> print("\n".join(draw([[(0, 1.0), (5, 10.0), (10, 100.0)]], 14, 3, plain=True, log=True)))
+    100 |       **
+     10 |   ****
+      1 |***
+         0      10
     """
-    finite = [[point for point in curve if math.isfinite(point[1])] for curve in curves]
-    every = [point for curve in finite for point in curve]
+    drawn = [[point for point in curve if can_draw(point[1], log=log)] for curve in curves]
+    every = [point for curve in drawn for point in curve]
     if not every:
         return []
     first, last = min(step for step, _ in every), max(step for step, _ in every)
     low, high = min(value for _, value in every), max(value for _, value in every)
-    labels = [_short(high - (high - low) * row / (height - 1)) for row in range(height)]
+    labels = [_short(value) for value in _marks_between(low, high, height, log=log)]
+    if log:
+        drawn = [[(step, math.log(value)) for step, value in curve] for curve in drawn]
+        low, high = math.log(low), math.log(high)
     margin = max(map(len, labels))
     canvas = _Canvas(max(width - margin - 2, 8), height, plain=plain, marks=marks)
-    for curve in finite:
+    for curve in drawn:
         canvas.line(
             [(_share(step, first, last), _share(value, low, high)) for step, value in curve]
         )
@@ -58,6 +69,33 @@ def draw(
     between = " " * max(canvas.width - len(ends[0]) - len(ends[1]), 1)
     below = ends[0] if first == last else between.join(ends)
     return [*lines, " " * (margin + 2) + below]
+
+
+def describe_left_out(values: Sequence[float], *, log: bool) -> list[str]:
+    """Return lines that count the values without a position on the value axis.
+
+    >>> describe_left_out([1, 0, float("nan")], log=True)[1]
+    'Not drawn on a logarithmic axis, because they are zero or negative: 1'
+    """
+    odd = sum(not can_draw(value) for value in values)
+    low = sum(not can_draw(value, log=log) for value in values) - odd
+    lines = [f"Not drawn, because they are NaN or infinite: {odd} of the points"] if odd else []
+    if low:
+        lines.append(f"Not drawn on a logarithmic axis, because they are zero or negative: {low}")
+    return lines
+
+
+def can_draw(value: float, *, log: bool = False) -> bool:
+    """Return whether a value has a position on the value axis."""
+    return math.isfinite(value) and (value > 0 or not log)
+
+
+def _marks_between(low: float, high: float, number: int, *, log: bool) -> list[float]:
+    """Return evenly spaced positions on the value axis, from `high` to `low`."""
+    shares = [row / (number - 1) for row in range(number)]
+    if log:  # powers of each end, because their ratio may overflow
+        return [high ** (1 - share) * low**share for share in shares]
+    return [high - (high - low) * share for share in shares]
 
 
 class _Canvas:

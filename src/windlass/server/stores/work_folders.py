@@ -57,8 +57,8 @@ class WorkFolders:
                     deleted.update(() if is_volume or name.startswith(".") else (name,))
                 elif _keep(replica, name):
                     kept.add(name)
-            with contextlib.suppress(OSError):
-                if os.listdir(replica / WORK):
+            with contextlib.suppress(OSError), os.scandir(replica / WORK) as entries:
+                if next(entries, None) is not None:
                     self._clean_later(replica)
         return [*_kept_event(kept), *_deleted_event(deleted)]
 

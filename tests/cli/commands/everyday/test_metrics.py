@@ -196,6 +196,24 @@ def test_metric_names_of_the_trial_are_completed(module_shell: Shell, reported: 
     assert done.stdout.splitlines()[:2] == ["plain", "validation/loss"]
 
 
+def test_a_logarithmic_axis_leaves_out_zero_and_negative_values(module_shell: Shell) -> None:
+    program = """
+import windlass as wl
+for step, loss in enumerate([1, 0.1, 0, float("nan"), -2, 0.001]):
+    wl.report(step, loss=loss, debt=-1)
+"""
+    number = str(module_shell.submit_roles(role(program)).wait(timeout=PATIENCE).id)
+    shown = module_shell.good("metrics", number, "loss", "--plot", "--log", LINES="8", COLUMNS="40")
+    _, top, *_, odd, low = shown.splitlines()
+    assert top.split()[0] == "1"
+    assert "\n0.001 " in shown
+    assert odd.endswith("NaN or infinite: 1 of the points")
+    assert low == "Not drawn on a logarithmic axis, because they are zero or negative: 2"
+    debts = module_shell.good("metrics", number, "debt", "--plot", "--log")
+    assert "No positive points were reported." in debts
+    assert "--log needs --plot" in module_shell("metrics", number, "loss", "--log").stderr
+
+
 @pytest.mark.finding("U19")
 def test_system_metrics_are_printed_only_on_request_and_with_times(
     module_shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -113,14 +113,16 @@ def test_ls_shows_a_useful_outcome_and_the_requested_columns(shell: Shell) -> No
     assert broken[outcome:] == "KeyError: 'lr'"
     assert plain[outcome:] == "val_loss=0.6667 loss=0.3333"
 
-    listed = shell.good("ls", "--columns", "id,hparams.lr,loss.max,state", "-n", "2")
+    listed = shell.good("ls", "--columns", "id,lr,loss.max,state", "-n", "2")
     assert [line.split() for line in listed.splitlines()] == [
         ["ID", "LR", "LOSS", "MAX", "STATE"],
         ["4", "-", "-", "SUCCEEDED"],
         ["3", "0.333333", "0.333333", "PRUNED"],
     ]
     done = shell("ls", "--columns", "id,los")
-    assert "No trial in this list has a metric 'los'. Columns are metrics, hparams." in done.stderr
+    assert "has a metric or parameter 'los'. Did you mean 'loss'? Columns are" in done.stderr
+    assert shell.complete("windlass ls --columns id,hparams.l") == ["id,hparams.lr"]
+    assert shell.complete("windlass ls --columns id,val") == ["id,val_loss"]
 
     metrics = shell.good("metrics", "1").splitlines()
     assert [line.split()[0] for line in metrics] == ["METRIC", "loss", "step_time", "val_loss"]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from windlass.cli.options.complete_columns import complete_columns
 from windlass.cli.options.help_sections import examples
 from windlass.cli.options.parameters import STATE, WholeNumber, experiment_option, json_option
 from windlass.cli.options.resource_commands import archived_option, complete_names
@@ -66,6 +67,7 @@ _NAMESAKES = 20
     "-c",
     "--columns",
     metavar="NAME,...",
+    shell_complete=complete_columns,
     help="Print these columns: id, state, hparams.lr, loss, loss.min, host, …",
 )
 @click.option("-u", "--user", metavar="NAME", help="Trials of a user.")
@@ -220,20 +222,37 @@ def _column_names(query: TrialQuery, records: Sequence[TrialRecord]) -> list[str
 
 
 def _split_names(columns: str, records: Sequence[TrialRecord]) -> list[str]:
-    """Split a list of column names. Print a note for each metric that no trial has reported."""
-    from windlass.cli.output.text import print_message
+    """Split a list of column names. A parameter's name also works without `hparams.`."""
     from windlass.display.trial_columns import column_names, sorted_metric
 
     names = [name.strip() for name in columns.split(",") if name.strip()]
-    for name in names:
+    for position, name in enumerate(names):
         metric, _ = sorted_metric(name) or ("", "")
         is_metric = metric and name not in column_names()
         if is_metric and not any(metric in record.metrics for record in records):
-            print_message(
-                f"No trial in this list has a metric {metric!r}. Columns are metrics, "
-                f"hparams.NAME, {', '.join(column_names())}."
-            )
+            if any(name in record.params for record in records):
+                names[position] = f"hparams.{name}"
+            else:
+                _note_unknown_column(metric, records)
     return names or ["id"]
+
+
+def _note_unknown_column(name: str, records: Sequence[TrialRecord]) -> None:
+    """Print a note about a column that no trial has, with a similar name."""
+    import difflib
+
+    from windlass.cli.output.text import clean, print_message
+    from windlass.display.trial_columns import column_names
+    from windlass.model.metrics import near_metric
+
+    metrics = dict.fromkeys(metric for record in records for metric in record.metrics)
+    others = [*column_names(), *(param for record in records for param in record.params)]
+    near = near_metric(name, metrics) or next(iter(difflib.get_close_matches(name, others)), None)
+    guess = f" Did you mean {clean(near)!r}?" if near else ""
+    print_message(
+        f"No trial in this list has a metric or parameter {name!r}.{guess} Columns are metrics, "
+        f"parameters, {', '.join(column_names())}."
+    )
 
 
 def _find_experiments(client: Client, experiment: str | None) -> list[Experiment]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from windlass.cli.options.help_sections import examples
+from windlass.cli.options.last_trial import steps_back
 from windlass.cli.options.parameters import (
     TRIAL_ID,
     WholeNumber,
@@ -34,7 +35,7 @@ _COLOURS = ("cyan", "yellow", "magenta", "green", "blue", "red")
     epilog=examples(
         "windlass metrics 7",
         "windlass metrics 7 loss --follow",
-        "windlass metrics 7 8 loss --plot",
+        "windlass metrics 7 8 loss --plot --log",
         "windlass metrics -e rates -g validation loss",
     ),
 )
@@ -48,6 +49,7 @@ _COLOURS = ("cyan", "yellow", "magenta", "green", "blue", "red")
 @click.option("-g", "--group", metavar="NAME", help="Metrics of a group: -g validation loss.")
 @click.option("--system", is_flag=True, help="The usage of CPUs, memory, disks and GPUs.")
 @click.option("--plot", is_flag=True, help="Plot the curves in the terminal.")
+@click.option("--log", is_flag=True, help="Plot on a logarithmic value axis.")
 @click.option("-f", "--follow", is_flag=True, help="Print new points until the trial ends.")
 @click.option("--role", metavar="NAME", help="Replicas of a role.")
 @click.option("--index", type=int, metavar="N", help="Replica N of each role.")
@@ -65,6 +67,7 @@ def command(
     experiment: str | None,
     system: bool,
     plot: bool,
+    log: bool,
     follow: bool,
     max_points: int | None,
     as_json: bool,
@@ -80,6 +83,8 @@ def command(
     named, names = ([], _once(words)) if experiment is not None else _split_words(words, ctx)
     if plot and (follow or as_json):
         raise click.UsageError("--plot cannot be used with --follow or --json.", ctx)
+    if log and not plot:
+        raise click.UsageError("--log needs --plot.", ctx)
     if system and (names or plot or follow):
         raise click.UsageError(
             "--system prints a table. For points or curves, name a metric: system/cpu_percent.", ctx
@@ -110,7 +115,7 @@ def command(
     )
     try:
         if plot:
-            _plot(records, names, chosen["group"], list(points))
+            _plot(records, names, chosen["group"], list(points), log=log)
         else:
             full = [full_name(chosen["group"], name) for name in names]
             _print_points(points, full, len(ids), as_json=as_json)
@@ -124,7 +129,7 @@ def _split_words(words: Sequence[str], ctx: click.Context) -> tuple[list[int], l
     if not words:
         raise click.UsageError("Name a trial by its id, or an experiment with -e.", ctx)
     ids = [TRIAL_ID.convert(words.pop(0), None, ctx)]
-    while words and words[0].isascii() and words[0].isdecimal():
+    while words and (words[0].isdecimal() or steps_back(words[0]) is not None):
         ids.append(TRIAL_ID.convert(words.pop(0), None, ctx))
     return list(dict.fromkeys(ids)), _once(words)
 
@@ -254,11 +259,16 @@ class _Series(NamedTuple):
 
 
 def _plot(
-    records: Sequence[TrialRecord], names: Sequence[str], group: str | None, points: list[Point]
+    records: Sequence[TrialRecord],
+    names: Sequence[str],
+    group: str | None,
+    points: list[Point],
+    *,
+    log: bool,
 ) -> None:
     import shutil
 
-    from windlass.cli.output.plot import draw
+    from windlass.cli.output.plot import describe_left_out, draw
     from windlass.cli.output.text import can_print, paint
     from windlass.client.resources.trial.metrics import full_name
 
@@ -277,17 +287,17 @@ def _plot(
         size.columns,
         max(min(_HEIGHT, size.lines - 3 - len(every)), 4),
         plain=not can_print("⣿┤"),
+        log=log,
         marks="".join(_MARKS[number] for number in whose) if several else "",
         paint=lambda text, curve: paint(text, _colour(whose[curve])) if several else text,
         format_step=lambda step: _format_step(full_name(group, names[0]), step),
     )
     if not lines:
-        print("No finite points were reported.")
+        print(f"No {'positive' if log else 'finite'} points were reported.")
     for line in lines:
         print(line)
-    odd = sum(point.value - point.value != 0 for point in points)
-    if odd:
-        print(f"Not drawn, because they are NaN or infinite: {odd} of the points")
+    for line in describe_left_out([point.value for point in points], log=log):
+        print(line)
 
 
 def _print_legend(every: Sequence[_Series]) -> None:

@@ -14,8 +14,9 @@ from windlass.cli.options.command_and_shell import (
     read_command_options,
 )
 from windlass.cli.options.help_sections import examples
+from windlass.cli.options.last_trial import steps_back
 from windlass.cli.options.lazy_groups import DefaultGroup
-from windlass.cli.options.parameters import TRIAL_ID, json_option
+from windlass.cli.options.parameters import TRIAL_ID, WholeNumber, json_option
 
 if TYPE_CHECKING:
     from windlass.cli.output.table import Row
@@ -70,7 +71,7 @@ def open_shell(ctx: click.Context, /, words: tuple[str, ...], detach: bool, **op
     from windlass.client.resources.shell import Shell
     from windlass.client.terminal.attach_shell import size_here
 
-    if words and words[0].isdecimal():
+    if words and (words[0].isdecimal() or steps_back(words[0]) is not None):
         if options["trial"] is not None:
             raise click.UsageError("Name one trial: as the first word, or with --trial.", ctx)
         options["trial"], words = TRIAL_ID.convert(words[0], None, ctx), words[1:]
@@ -97,7 +98,7 @@ def open_shell(ctx: click.Context, /, words: tuple[str, ...], detach: bool, **op
         "windlass shell attach 9",
     ),
 )
-@click.argument("shell_id", type=TRIAL_ID, metavar="[ID]", required=False)
+@click.argument("shell_id", type=WholeNumber(1), metavar="[ID]", required=False)
 def attach(shell_id: int | None) -> int:
     """Attach to a running shell, by default to the newest.
 
@@ -128,7 +129,7 @@ def attach(shell_id: int | None) -> int:
         "windlass shell kill 9",
     ),
 )
-@click.argument("shell_ids", type=TRIAL_ID, nargs=-1, required=True, metavar="ID...")
+@click.argument("shell_ids", type=WholeNumber(1), nargs=-1, required=True, metavar="ID...")
 def kill(shell_ids: tuple[int, ...]) -> int:
     """Kill shells and the processes in them."""
     from windlass.cli.output.text import print_error
@@ -159,7 +160,7 @@ def kill(shell_ids: tuple[int, ...]) -> int:
         "windlass shell show 9",
     ),
 )
-@click.argument("shell_id", type=TRIAL_ID, metavar="ID")
+@click.argument("shell_id", type=WholeNumber(1), metavar="ID")
 @click.option("--raw", is_flag=True, help="Keep all terminal escape sequences.")
 def show(shell_id: int, raw: bool) -> None:
     """Print a shell's output. Windlass keeps the last 16 MB."""
