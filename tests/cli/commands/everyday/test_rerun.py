@@ -240,7 +240,7 @@ def test_notes_of_an_experiment_are_shown(shell: Shell) -> None:
     text = "\n".join(rest)
     for part in (
         "  labels       paper",
-        "  trials       1 (1 succeeded)",
+        "  trials       1\n",
         'Configuration\n  dataset      "v3"\n  layers       [64, 32]',
         "Links\n  paper        https://arxiv.org/abs/1412.6980",
         "Artifacts\n  me.py        ",
