@@ -58,12 +58,22 @@ class SuccessPolicy(str, Enum):
     LEADER = "Leader"  # the chief or master, for any framework
 
 
+class MainModule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The `__main__` of the process that pickled a call. The replica creates the same module."""
+
+    path: PathText = ""  # the script, relative to the snapshot's root; "" if there is none
+    module: ShortText = ""  # the module's name, if it was started with `python -m`
+    argv: Annotated[tuple[LongText, ...], msgspec.Meta(max_length=10_000)] = ()
+    is_run: bool = False  # whether the replica runs the script, without its guarded part
+
+
 class FunctionCall(msgspec.Struct, frozen=True, kw_only=True, tag="function"):
     """A pickled function with its arguments. Only the replica unpickles it."""
 
     payload: Digest
     qualname: ShortText = ""
     changes: Digest | None = None  # pickled arguments, by name, that replace the original ones
+    main: MainModule | None = None  # None if the call refers to nothing in `__main__`
 
 
 class ProcessCall(msgspec.Struct, frozen=True, kw_only=True, tag="process"):

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from io import BytesIO
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -18,6 +19,8 @@ from typing import Any
 from windlass.model.errors import SerializationError
 from windlass.model.text.quantities import format_size
 from windlass.packaging.large_values import ByteCounter, LargeValues, PackedCall, PickleFile
+from windlass.packaging.main_references import MainReferences
+from windlass.packaging.main_script import MainScript
 from windlass.packaging.params import describe_params
 from windlass.packaging.project_root import is_installed
 from windlass.worker.program.unpicklable_part import find_unpicklable, function_parts, refusal
@@ -39,6 +42,7 @@ def pack_call(
     known: LargeValues | None = None,
     describe: Callable[[Sequence[Any]], bytes] = lambda _: b"",
     outside: Sequence[str] = (),
+    script: MainScript | None = None,
 ) -> PackedCall:
     """Pickle a function and its arguments. Raise a SerializationError that names any failing part.
 
@@ -48,7 +52,8 @@ def pack_call(
     b"", is appended to the call's pickle.
 
     Large values, such as arrays, become separate blobs, which calls with the same value share.
-    `known` has earlier calls' values, which are not hashed again.
+    `known` has earlier calls' values, which are not hashed again. `script` is the script that this
+    process runs.
 
     >>> import pickle
     >>> pickle.loads(pack_call(os.path.join, ("a", "b"), {}, Path("/")).payload)["args"]
@@ -68,11 +73,11 @@ def pack_call(
     file = PickleFile(known if known is not None else LargeValues())
     with _modules_by_value(folders):
         try:
-            by_value = _dump(call, file)
+            by_value, uses_main = _dump(call, file, script or MainScript())
         except Exception as error:  # a user's class may raise any error
             raise _explained(fn, call, cloudpickle.dumps, error) from error
     file.write(describe(by_value))
-    packed = file.finish()
+    packed = file.finish()._replace(uses_main=uses_main)
     if packed.size > LARGEST_PAYLOAD:
         raise SerializationError(
             f"The call of {_name(fn)} is {format_size(packed.size)}; at most "
@@ -115,38 +120,58 @@ def find_large_parts(
     return parts
 
 
-def _dump(call: dict[str, Any], file: PickleFile) -> list[Any]:
-    """Pickle a call to a file. Return the functions and classes that were pickled by value."""
-    pickler = _pickler_class()(file, protocol=_PROTOCOL)
+def _dump(call: object, file: PickleFile, script: MainScript) -> tuple[list[Any], bool]:
+    """Pickle a call to a file, followed by the names that it uses in `__main__`.
+
+    Return the functions and classes that were pickled by value, and whether the call uses
+    `__main__`.
+    """
+    pickler = _pickler_class()(file, _PROTOCOL, script)
     pickler.dump(call)
-    by_value: list[Any] = pickler.by_value
-    return by_value
+    references: MainReferences = pickler.main
+    if references.is_used:
+        for part in references.parts(pickler.by_value):
+            pickler.dump(part)
+    return pickler.by_value, references.is_used
 
 
 @lru_cache(maxsize=1)
 def _pickler_class() -> Any:
     import cloudpickle
 
-    # cloudpickle is not typed.
-    class ListingPickler(cloudpickle.Pickler):  # type: ignore[misc]
-        """Lists the functions and classes that are pickled by value."""
+    def can_pickle(value: Any) -> bool:
+        return refusal(value, cloudpickle.dumps) is None
 
-        def __init__(self, file: PickleFile, protocol: int) -> None:
+    # cloudpickle is not typed.
+    class CallPickler(cloudpickle.Pickler):  # type: ignore[misc]
+        """Lists the functions and classes that are pickled by value, and connects `__main__`."""
+
+        def __init__(self, file: Any, protocol: int, script: MainScript) -> None:
             super().__init__(file, protocol=protocol)
+            self.main = MainReferences(script, can_pickle)
             self.by_value: list[Any] = []
 
         def reducer_override(self, obj: Any) -> Any:
+            by_name = self.main.reduce(obj)
+            if by_name is not None:
+                return by_name
+            if isinstance(obj, FunctionType) and self.main.owns(obj):
+                self.globals_ref.setdefault(id(obj.__globals__), self.main.globals)
             reduced = super().reducer_override(obj)
             is_code = isinstance(obj, (FunctionType, type)) and obj.__module__ != "builtins"
             if is_code and reduced is not NotImplemented:
                 self.by_value.append(obj)
             return reduced
 
-    return ListingPickler
+    return CallPickler
 
 
-def pack_arguments(arguments: Mapping[str, Any], root: Path) -> bytes:
+def pack_arguments(
+    arguments: Mapping[str, Any], root: Path, script: MainScript | None = None
+) -> bytes:
     """Pickle named arguments, which replace a pickled call's arguments in a rerun.
+
+    `script` is the script that the trial runs again, if this process runs the same script.
 
     >>> import pickle
     >>> pickle.loads(pack_arguments({"lr": 0.1}, Path("/")))
@@ -156,7 +181,9 @@ def pack_arguments(arguments: Mapping[str, Any], root: Path) -> bytes:
 
     with _modules_by_value((str(root),)):
         try:
-            packed: bytes = cloudpickle.dumps(dict(arguments), protocol=_PROTOCOL)
+            file = BytesIO()
+            _pickler_class()(file, _PROTOCOL, script or MainScript()).dump(dict(arguments))
+            packed = file.getvalue()
         except Exception as error:  # a user's class may raise any error
             for name, value in arguments.items():
                 if refusal(value, cloudpickle.dumps) is not None:

@@ -14,6 +14,8 @@ import msgspec
 
 from windlass.model.text.names import DEFAULT, LONGEST_NAME
 from windlass.packaging.limits import printable
+from windlass.worker.common.file_reads import read_json
+from windlass.worker.common.own_attempt import attempt_dir
 
 RootKind = Literal["git", "pyproject", "folder", "loaded", "package"]
 
@@ -44,7 +46,8 @@ def find_root(start: Path | None = None, script: Path | None = None) -> Root:
 
     The root is the nearest parent folder with `.git`, or else with `pyproject.toml`, or else the
     script's folder. Without a script, as in a notebook, the search starts at `start`, or else at
-    the working directory. A home directory, `/` and the temporary directory are never roots.
+    the working directory. A home directory, `/` and the temporary directory are never roots. Inside
+    a trial, the root is the trial's copy of the project, if it contains the script.
 
     >>> find_root(Path("/")).kind
     'loaded'
@@ -56,6 +59,9 @@ def find_root(start: Path | None = None, script: Path | None = None) -> Root:
         begin = str(script.parent)
     else:
         begin = os.path.realpath(start or os.getcwd())
+    copy = _own_copy()
+    if copy and os.path.join(begin, "").startswith(os.path.join(copy, "")):
+        return Root(Path(copy), "folder", script)
     too_much = folders_too_large()
     ancestors = [folder for folder in _ancestors(begin) if folder not in too_much]
     for folder in ancestors:
@@ -79,7 +85,9 @@ def project_name(root: Root) -> str:
     if root.kind == "loaded":
         return DEFAULT
     folder = os.path.realpath(root.path)
-    if root.kind == "git":
+    if folder == _own_copy():
+        folder = _original_root() or DEFAULT
+    if os.path.exists(os.path.join(folder, ".git")):
         from windlass.packaging.git import common_directory, git_directory
 
         common = common_directory(git_directory(folder))
@@ -94,6 +102,18 @@ def own_root() -> Root:
     """Return the root of this process's program, or of the working directory in a notebook."""
     main = getattr(sys.modules.get("__main__"), "__file__", None)
     return find_root(script=Path(main) if isinstance(main, str) else None)
+
+
+def _original_root() -> str:
+    """Return the folder that this trial's code was copied from, or "" if it is not known."""
+    launch = read_json(os.path.join(attempt_dir() or "", "launch.json"))
+    return str((launch or {}).get("root", ""))
+
+
+def _own_copy() -> str | None:
+    """Return the folder with the trial's copy of the project, or None outside of a trial."""
+    attempt = attempt_dir()
+    return None if attempt is None else os.path.realpath(os.path.join(attempt, "../work"))
 
 
 def explicit_root(folder: Path, script: str | None = None) -> Root:

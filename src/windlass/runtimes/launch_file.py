@@ -194,6 +194,7 @@ def _executable(home: Path, executable: Executable) -> dict[str, Any]:
             "changes": str(paths.blob_path(home, executable.changes))
             if executable.changes
             else None,
+            "main": msgspec.to_builtins(executable.main) if executable.main is not None else None,
         }
     if isinstance(executable, GeneratorCall):
         raise TypeError("a generator has no process to start")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from windlass.authoring.prepare.call_site import (
 from windlass.authoring.prepare.code_source import Source, cache_of
 from windlass.authoring.prepare.large_call import LARGE_CALL, warn_of_large_call
 from windlass.authoring.prepare.options import Options, refuse_recorded_secrets
+from windlass.client.connection.script_loading import refuse_while_loading
 from windlass.model.job import (
     Code,
     Executable,
@@ -35,6 +36,7 @@ from windlass.model.text.names import DEFAULT
 from windlass.packaging.draft import Call, Draft, Program, mask, mask_sources
 from windlass.packaging.function_sources import FunctionSource, dump_lines, find_sources
 from windlass.packaging.large_values import LargeValues
+from windlass.packaging.main_script import MainScript, find_main_script
 from windlass.packaging.params import describe_params
 from windlass.packaging.pickling import pack_call
 from windlass.packaging.project_root import project_name
@@ -83,6 +85,7 @@ class Plan:
         packages: Sequence[str] | str | None,
         packaged: Mapping[str, Packaged] = {},
     ) -> None:
+        refuse_while_loading(name)
         endpoint = client.transport.endpoint
         for package in packaged.values():
             package.check_server(endpoint)
@@ -101,6 +104,7 @@ class Plan:
         self._lock = _resolve(packages, client)
         self._large_values = LargeValues()
         self._source = None if call_site is None else Source(client, call_site)
+        self._last_script: tuple[object, object, MainScript] | None = None
         # Holding the values keeps their ids from being reused.
         self._last_sources: (
             tuple[tuple[int, ...], Sequence[Any], tuple[FunctionSource, ...]] | None
@@ -168,13 +172,29 @@ class Plan:
                 draft.sources += sources
             return dump_lines(sources)
 
+        script = self._script_of(function, whose)
         call = pack_call(
-            function, program.args, program.kwargs, root, self._large_values, describe, outside
-        )
+            function, program.args, program.kwargs, root, self._large_values, describe,
+            outside, script,
+        )  # fmt: skip
         if call.size > LARGE_CALL:
             warn_of_large_call(program, call.size, (str(root), *outside))
         qualname = getattr(function, "__qualname__", type(function).__qualname__)
-        return FunctionCall(payload=draft.attach_call(call), qualname=qualname)
+        main = None
+        if call.uses_main:
+            main = script.module()
+            argv = mask(main.argv, self._secrets.values())
+            main = msgspec.structs.replace(main, argv=argv)
+        return FunctionCall(payload=draft.attach_call(call), qualname=qualname, main=main)
+
+    def _script_of(self, function: Callable[..., Any], whose: Source | Packaged) -> MainScript:
+        """Return the script that this process runs. The calls of a `map` look for it only once."""
+        root = whose.call_site.root.path
+        last = self._last_script
+        if last is None or last[0] is not function or last[1] is not whose:
+            script = find_main_script(function, root, whose.has_file)
+            last = self._last_script = function, whose, script
+        return last[2]
 
     def _sources_of(
         self, values: Sequence[Any], whose: Source | Packaged
