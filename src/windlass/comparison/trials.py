@@ -218,7 +218,10 @@ def _changed_packages(
 
 
 def _packages(record: TrialRecord, materials: Materials) -> dict[str, str] | None:
-    """Return the versions of a trial's packages. The lock of `packages=` takes precedence."""
+    """Return the versions of a trial's packages.
+
+    Versions in the lock of `packages=` take precedence.
+    """
     lists = _lists_of(record)
     if not lists or any(digest not in materials.blobs for digest in lists):
         return None

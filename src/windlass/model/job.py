@@ -203,7 +203,8 @@ class Keep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Begin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Another trial's checkpoint, from which the job starts.
 
-    Once the job has saved a checkpoint of its own, restarted replicas load that one instead.
+    Once the job has saved a checkpoint of its own, restarted replicas load its own checkpoint
+    instead.
     """
 
     uid: ShortText

@@ -1,6 +1,6 @@
 """Pickles a function and its arguments.
 
-A function that a replica can import is pickled by name. Any other is pickled by value.
+A function that a replica can import is pickled by name. Any other function is pickled by value.
 """
 
 from __future__ import annotations

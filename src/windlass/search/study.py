@@ -92,7 +92,8 @@ class Study:
         """Report a trial's intermediate value. Return True if Optuna would stop the trial now.
 
         Successive halving evaluates a trial only at certain steps. Only the values at those steps
-        are passed to Optuna, because each value costs more the more values precede it.
+        are passed to Optuna, because adding a value takes longer the more values the trial already
+        has.
         """
         if step < self._next_steps[number]:
             return False

@@ -152,9 +152,10 @@ def read_file(
 
 
 def _template_client(*, dry_run: bool) -> Callable[[], Client] | None:
-    """Return a function that creates a client for reading templates. None means the default.
+    """Return a function that creates a client for reading templates.
 
-    For a dry run, the client does not start a server.
+    For a dry run, the client does not start a server. Otherwise, return None, which stands for the
+    default client.
     """
     if not dry_run:
         return None

@@ -197,7 +197,11 @@ def open_folder(root: int, folder: bytes, *, replacing: bool = True) -> int:
 
 
 class _Bundles:
-    """Reads files from bundles. The last bundle stays open for the next file."""
+    """Reads files from bundles.
+
+    The bundle that was used most recently stays open, because the next file is often in the same
+    bundle.
+    """
 
     def __init__(self, blobs: str) -> None:
         self._blobs = blobs

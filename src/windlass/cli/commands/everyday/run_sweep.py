@@ -177,7 +177,10 @@ def _find_or_create(client: Client, sweep: Sweep) -> Experiment:
 
 
 def _submit(client: Client, experiment: Experiment, sweep: Sweep) -> list[Trial[Any]]:
-    """Submit all trials. If the user interrupts this, stop those already submitted."""
+    """Submit all trials.
+
+    If the user interrupts the submission, stop the trials that were already submitted.
+    """
     mark = f"sweep/{uuid.uuid4().hex[:12]}/"
     wishes = [
         AddOptions(args=params, labels=sweep.labels, identity=f"{mark}{number}")
@@ -193,7 +196,7 @@ def _submit(client: Client, experiment: Experiment, sweep: Sweep) -> list[Trial[
 
 
 def _watch(client: Client, experiment: Experiment, trials: Sequence[Trial[Any]]) -> Progress:
-    """Wait until all trials have ended. Ctrl-C stops them."""
+    """Wait until all trials have ended. Ctrl-C stops the trials."""
     from windlass.client.terminal.live_lines import Live
     from windlass.client.terminal.sigterm import sigterm_interrupts
     from windlass.client.terminal.watch_experiment import ExperimentWait

@@ -108,7 +108,8 @@ class ExternalTrial(Trial[None]):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle this object as an ordinary `Trial`.
 
-        The process that unpickles the object is not the process that the trial records.
+        It cannot stay an `ExternalTrial`, because the process that unpickles it is not the process
+        that the trial records.
         """
         return Trial(self._transport, self._record).__reduce__()
 
