@@ -50,7 +50,10 @@ class DefinitionSearch:
         return self._search_cells(value)
 
     def _search_cells(self, value: Any) -> Definition | None:
-        """Find a class without methods in the notebook's cells. The newest cell wins."""
+        """Find a class without methods in the notebook's cells.
+
+        If several cells define it, use the newest.
+        """
         for file in reversed(list(linecache.cache)):
             if not os.path.exists(file):
                 source = self._find(file, _class_test(value))

@@ -89,7 +89,8 @@ def _commit(common: str, name: str) -> bytes | None:
 def _checksum(index: str) -> bytes:
     """Return the checksum at the end of a git index file.
 
-    The index's times do not suffice, because their resolution may be too coarse.
+    The times of the index file do not suffice to detect a change, because their resolution may be
+    too coarse.
     """
     try:
         with open(index, "rb") as opened:

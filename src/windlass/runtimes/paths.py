@@ -102,7 +102,7 @@ def environment_dir(home: Path, digest: str) -> Path:
 
 
 def job_records_dir(home: Path) -> Path:
-    """Return the directory for the records of Kubernetes jobs. It may not exist."""
+    """Return the directory for the records of Kubernetes jobs. The directory may not exist."""
     return home / "pods"
 
 

@@ -237,7 +237,8 @@ def _name_flaw(name: Any, params: Mapping[str, Any]) -> str:
 def _merge_params(params: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Apply changes to recorded parameters.
 
-    A parameter may be recorded inside the function's `**options`.
+    If a function takes `**options`, a parameter may be recorded inside the mapping of these
+    options.
     """
     new = dict(params)
     for name, value in describe_params(changes).items():

@@ -38,7 +38,7 @@ class Shown(NamedTuple):
 class Over(NamedTuple):
     """The end of a shell's output stream.
 
-    Either the shell has ended, or the client did not ask to follow it.
+    Either the shell has ended, or the client requested only the existing output.
     """
 
     record: TrialRecord

@@ -70,7 +70,7 @@ def is_screen_open() -> bool:
 def await_answer(connected: socket.socket, describe: Callable[[], str], timeout: float) -> None:
     """Wait for a server's response, and report a long wait.
 
-    This function returns before `timeout`, even without a response.
+    This function may return before the response arrives, but never later than `timeout` seconds.
     """
     poll = select.poll()
     poll.register(connected, select.POLLIN)

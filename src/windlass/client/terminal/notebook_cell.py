@@ -80,7 +80,10 @@ class CellStatus:
             self._show()
 
     def end(self, status: str = "") -> None:
-        """Remove the status. If there is no note, `status` replaces a status that was shown."""
+        """Remove the status.
+
+        If a status was shown and the cell has no notes, show `status` as a note.
+        """
         with self._lock:
             if status and self.is_shown and not self._notes:
                 self._notes.append(status)

@@ -222,7 +222,7 @@ class Watcher:
     def _watch(self) -> bool:
         """Apply changes to the cache until the API server ends the watch.
 
-        Return True if any came.
+        Return True if any changes came.
         """
         seconds = random.randint(SHORTEST_WATCH, LONGEST_WATCH)  # noqa: S311 -- no secret
         query = {

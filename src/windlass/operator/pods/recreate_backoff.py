@@ -30,7 +30,7 @@ class _Creations(msgspec.Struct):
 
 
 class RecreateBackoff:
-    """Delays the creation of pods that vanish again and again. The state is only in memory."""
+    """Delays the creation of pods that vanish again and again. Delays are only in memory."""
 
     def __init__(
         self, recorder: EventRecorder, clock: Callable[[], float] = time.monotonic

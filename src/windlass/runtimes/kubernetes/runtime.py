@@ -95,7 +95,7 @@ class KubernetesRuntime:
         self._callbacks.append(callback)
 
     def watch_trials(self, callback: Callable[[int], None]) -> None:
-        """Call `callback` with the id of each trial whose agents have new orders."""
+        """Call `callback` with a trial's id if its agents have a new order, such as to stop."""
         self._on_orders.append(callback)
 
     def addresses(self, job: Job, assigned: Mapping[str, str]) -> dict[str, str]:
@@ -199,7 +199,10 @@ class KubernetesRuntime:
             self._actions.release(record)
 
     def adopt(self, jobs: Iterable[Job]) -> None:
-        """Take over the jobs of an earlier runtime of this home. Call this once, at the start."""
+        """Take over the jobs of an earlier runtime of this home.
+
+        Call this method once, when the server starts.
+        """
         unfinished = {job.uid: job for job in jobs}
         for record in self._records.all():
             job = unfinished.get(record.uid)

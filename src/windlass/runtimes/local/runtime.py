@@ -50,7 +50,7 @@ class LocalRuntime:
         write_blob: Callable[[str], None] = lambda _digest: None,
         start_patience: float = _START_PATIENCE,
     ) -> None:
-        """Set up the runtime. `write_blob` writes a blob's file if it has none yet."""
+        """Set up the runtime. `write_blob` writes a blob's file if the blob has no file yet."""
         self._home = home.absolute()
         self._home_id = home_id
         self._has_devices = has_devices
@@ -173,7 +173,9 @@ class LocalRuntime:
                 self.nudges.await_end(*owner, attempt.uid)
 
     def adopt(self, jobs: Iterable[Job]) -> None:
-        """Take over the jobs of an earlier runtime of this home. Call this once, at the start.
+        """Take over the jobs of an earlier runtime of this home.
+
+        Call this method once, when the server starts.
 
         Attempts that were requested but never started are started now.
         """

@@ -25,7 +25,8 @@ class SerializationFault(Exception):
 class _Output:
     """A pickler's file that remembers its last error.
 
-    An `OSError` of the file can then be told from an `OSError` of user code that the pickler calls.
+    This distinguishes an `OSError` of the file from an `OSError` of user code that the pickler
+    calls.
     """
 
     def __init__(self, file: BinaryIO) -> None:

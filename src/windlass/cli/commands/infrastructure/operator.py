@@ -59,7 +59,8 @@ def command(
 ) -> None:
     """Run the operator for TFJob and PyTorchJob objects (kubeflow.org/v1).
 
-    Several operators elect a leader. If it fails, another operator takes over within 15 seconds.
+    Several operators elect a leader. If the leader fails, another operator takes over within 15
+    seconds.
     """
     if ctx.invoked_subcommand is None:
         _run(namespaces, context, listen, lease_namespace, alone, workers)

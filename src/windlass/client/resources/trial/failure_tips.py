@@ -67,7 +67,7 @@ def tip_for(trial: TrialRecord, text: str) -> str | None:
 def is_function(spec: JobSpec) -> bool:
     """Return whether a trial calls a function decorated with `@wl.run`.
 
-    Some options of `@wl.run` are named differently in `wl.Job`.
+    Tips for such a trial use the names of `@wl.run` options, some of which differ in `wl.Job`.
 
     For example, `timeout` of a function is called `active_deadline` in a job.
     """
