@@ -114,6 +114,39 @@ class ExternalCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 Executable = FunctionCall | ProcessCall | ShellCall | GeneratorCall | ExternalCall
 
 
+class PackageImport(msgspec.Struct, frozen=True, kw_only=True):
+    """A folder of `sys.path` and its copy in the snapshot.
+
+    `entry` is empty if an import hook, rather than `sys.path`, names the folder.
+    """
+
+    entry: PathText
+    path: PathText  # relative to the snapshot's root
+
+
+class OutsideLink(msgspec.Struct, frozen=True, kw_only=True):
+    """A link that leads outside the project. The files behind it are not in the snapshot."""
+
+    path: PathText  # relative to the snapshot's root
+    target: PathText
+
+
+class OutsidePackage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Code outside the project that a job can import, such as an editable install.
+
+    If it was not captured, `folder` is empty, and `reason` says why. `state` is then a digest of
+    the names, sizes and times of its files, if they could be listed.
+    """
+
+    name: ShortText
+    path: PathText  # its folder on the author's machine
+    folder: PathText = ""  # its folder in the snapshot
+    imports: tuple[PackageImport, ...] = ()
+    is_partial: bool = False  # the job may import other modules from there, too
+    state: ShortText = ""
+    reason: ShortText = ""
+
+
 class Code(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The snapshot of a job's code, and the working directory inside it."""
 
@@ -122,6 +155,8 @@ class Code(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     workdir: PathText = "."  # relative to the snapshot's root
     import_paths: tuple[PathText, ...] = ()  # relative to the snapshot's root, in order
     functions: tuple[ShortText, ...] = ()  # recorded functions and classes without a project file
+    packages: tuple[OutsidePackage, ...] = ()  # code outside the project, such as editable installs
+    links: tuple[OutsideLink, ...] = ()  # links that lead outside the project, at most 100
 
 
 class Python(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -41,9 +41,12 @@ def pack_call(
     root: Path,
     known: LargeValues | None = None,
     describe: Callable[[Sequence[Any]], bytes] = lambda _: b"",
+    outside: Sequence[str] = (),
     script: MainScript | None = None,
 ) -> PackedCall:
     """Pickle a function and its arguments. Raise a SerializationError that names any failing part.
+
+    A replica can import modules in the project `root` and in the folders `outside` by name.
 
     `describe` gets the functions and classes that are pickled by value. Its result, a pickle or
     b"", is appended to the call's pickle.
@@ -58,7 +61,8 @@ def pack_call(
     """
     import cloudpickle
 
-    reference = _reference(fn, str(root))
+    folders = (str(root), *outside)
+    reference = _reference(fn, folders)
     function = ("ref", *reference) if reference else ("value", fn)
     call = {
         "version": _VERSION,
@@ -67,7 +71,7 @@ def pack_call(
         "kwargs": dict(kwargs),
     }
     file = PickleFile(known if known is not None else LargeValues())
-    with _modules_by_value(str(root)):
+    with _modules_by_value(folders):
         try:
             by_value, uses_main = _dump(call, file, script or MainScript())
         except Exception as error:  # a user's class may raise any error
@@ -84,9 +88,16 @@ def pack_call(
 
 
 def find_large_parts(
-    fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], root: Path, limit: int
+    fn: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    folders: Sequence[str],
+    limit: int,
 ) -> list[tuple[str, int]]:
-    """Return a call's arguments and variables larger than `limit` bytes, with their sizes."""
+    """Return a call's arguments and variables larger than `limit` bytes, with their sizes.
+
+    A replica can import modules in `folders` by name.
+    """
     import cloudpickle
 
     name = getattr(fn, "__name__", type(fn).__name__)
@@ -94,10 +105,10 @@ def find_large_parts(
         (f"the argument {key!r} of {name}", value)
         for key, value in _bound(fn, args, kwargs).items()
     ]
-    if _reference(fn, str(root)) is None and hasattr(fn, "__code__"):
+    if _reference(fn, folders) is None and hasattr(fn, "__code__"):
         values += function_parts(fn, name)
     parts: list[tuple[str, int]] = []
-    with _modules_by_value(str(root)):
+    with _modules_by_value(folders):
         for what, value in values:
             counter = ByteCounter()
             try:
@@ -168,7 +179,7 @@ def pack_arguments(
     """
     import cloudpickle
 
-    with _modules_by_value(str(root)):
+    with _modules_by_value((str(root),)):
         try:
             file = BytesIO()
             _pickler_class()(file, _PROTOCOL, script or MainScript()).dump(dict(arguments))
@@ -188,7 +199,7 @@ def pack_arguments(
     return packed
 
 
-def _reference(fn: Callable[..., Any], root: str) -> tuple[str, str] | None:
+def _reference(fn: Callable[..., Any], folders: Sequence[str]) -> tuple[str, str] | None:
     """Return the module and name under which a function can be imported.
 
     Return None if a replica cannot import the function.
@@ -200,7 +211,7 @@ def _reference(fn: Callable[..., Any], root: str) -> tuple[str, str] | None:
     if module_name == "__main__" or "<" in qualname:
         return None
     module = sys.modules.get(module_name)
-    if module is None or not _travels(module, root) or _is_being_imported(module):
+    if module is None or not _travels(module, folders) or _is_being_imported(module):
         return None
     value: Any = module
     for part in qualname.split("."):
@@ -220,18 +231,18 @@ def _is_being_imported(module: ModuleType) -> bool:
     return bool(getattr(module.__spec__, "_initializing", False))
 
 
-def _travels(module: ModuleType, root: str) -> bool:
+def _travels(module: ModuleType, folders: Sequence[str]) -> bool:
     """Return True if a replica can import a module."""
-    if module.__name__ == "__main__" or not _is_found_by_name(module):
+    if module.__name__ == "__main__" or not _is_found_by_name(module, folders):
         return False
     file = getattr(module, "__file__", None)
     if not isinstance(file, str):
         # A built-in module or a namespace package. All other modules here were created at run time.
-        return module.__name__ in sys.builtin_module_names or _is_namespace(module, root)
-    return _is_ours(module) or _is_known_file(file, root)
+        return module.__name__ in sys.builtin_module_names or _is_namespace(module, folders)
+    return _is_ours(module) or _is_known_file(file, tuple(folders))
 
 
-def _is_found_by_name(module: ModuleType) -> bool:
+def _is_found_by_name(module: ModuleType, folders: Sequence[str]) -> bool:
     """Return True if an import by name finds this module rather than a different one."""
     from importlib.machinery import PathFinder
 
@@ -239,18 +250,34 @@ def _is_found_by_name(module: ModuleType) -> bool:
     if not isinstance(file, str):
         return True
     parent = module.__name__.rpartition(".")[0]
-    folders = getattr(sys.modules.get(parent), "__path__", None) if parent else None
-    if parent and folders is None:
+    paths = getattr(sys.modules.get(parent), "__path__", None) if parent else None
+    if parent and paths is None:
         return False
-    spec = PathFinder.find_spec(module.__name__, folders)
+    spec = PathFinder.find_spec(module.__name__, paths)
     if spec is None:  # there are other finders for editable installs and zip files
-        return is_installed(file) or _is_ours(module) or "site-packages" in file
+        is_elsewhere = is_installed(file) or _is_ours(module) or "site-packages" in file
+        is_outside = any(_is_below(file, folder) for folder in folders[1:])
+        return is_elsewhere or (is_outside and _is_found_by_hook(module.__name__, paths, file))
     return spec.origin is None or os.path.realpath(spec.origin) == os.path.realpath(file)
 
 
-def _is_namespace(module: ModuleType, root: str) -> bool:
-    folders = list(getattr(module, "__path__", ()))
-    return bool(folders) and all(_is_below(path, root) or is_installed(path) for path in folders)
+def _is_found_by_hook(name: str, paths: Any, file: str) -> bool:
+    """Return True if an import hook, such as that of an editable install, finds a module's file."""
+    for finder in sys.meta_path:
+        try:
+            spec = finder.find_spec(name, paths)
+        except Exception:  # noqa: BLE001, S112 - the hook may be a user's
+            continue
+        if spec is not None and spec.origin:
+            return os.path.realpath(spec.origin) == os.path.realpath(file)
+    return False
+
+
+def _is_namespace(module: ModuleType, folders: Sequence[str]) -> bool:
+    paths = list(getattr(module, "__path__", ()))
+    return bool(paths) and all(
+        is_installed(path) or any(_is_below(path, folder) for folder in folders) for path in paths
+    )
 
 
 def _is_ours(module: ModuleType) -> bool:
@@ -264,7 +291,7 @@ def _is_below(file: str, root: str) -> bool:
 
 
 @contextmanager
-def _modules_by_value(root: str) -> Iterator[None]:
+def _modules_by_value(folders: Sequence[str]) -> Iterator[None]:
     """Let cloudpickle pickle modules by value if a replica cannot import them."""
     import cloudpickle
 
@@ -275,7 +302,7 @@ def _modules_by_value(root: str) -> Iterator[None]:
             for name, module in list(sys.modules.items())
             if _at_home.get(name) is not module
             and name not in already
-            and _is_astray(name, module, root)
+            and _is_astray(name, module, tuple(folders))
         ]
         for module in astray:
             cloudpickle.register_pickle_by_value(module)
@@ -286,7 +313,7 @@ def _modules_by_value(root: str) -> Iterator[None]:
                 cloudpickle.unregister_pickle_by_value(module)
 
 
-def _is_astray(name: str, module: object, root: str) -> bool:
+def _is_astray(name: str, module: object, folders: tuple[str, ...]) -> bool:
     """Return True if a replica cannot import a module by name."""
     # Some values in sys.modules are not modules, and some raise errors when accessed.
     if type(module) is not ModuleType or name == "__main__" or module.__name__ != name:
@@ -296,14 +323,14 @@ def _is_astray(name: str, module: object, root: str) -> bool:
     if not is_source or _is_ours(module) or is_installed(file):
         _at_home[name] = module
         return False
-    return not _is_known_file(file, root) or (
-        _is_being_imported(module) or not _is_found_by_name(module)
+    return not _is_known_file(file, folders) or (
+        _is_being_imported(module) or not _is_found_by_name(module, folders)
     )
 
 
 @lru_cache(maxsize=16_384)
-def _is_known_file(file: str, root: str) -> bool:
-    return is_installed(file) or _is_below(file, root)
+def _is_known_file(file: str, folders: tuple[str, ...]) -> bool:
+    return is_installed(file) or any(_is_below(file, folder) for folder in folders)
 
 
 def _explained(

@@ -73,6 +73,9 @@ def build_launch(
         "workdir": code.workdir or ".",
         "import_paths": list(code.import_paths),
         "extra_paths": list(spec.python.extra_paths),
+        "copied_paths": [
+            [copied.entry, copied.path] for package in code.packages for copied in package.imports
+        ],
         "root": code.root,
         "tree": str(paths.blob_path(home, code.tree)) if code.tree else None,
         "blobs": str(home / "blobs"),

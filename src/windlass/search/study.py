@@ -174,9 +174,11 @@ def load_optuna() -> Any:
     except ImportError as error:
         if error.name != "optuna":
             raise
+        from windlass.installation import extra_hint
+
         raise Unsupported(
             "A search needs Optuna, which is not installed here.",
-            hint="Install it: pip install 'optuna>=4', which is the extra windlass[search]",
+            hint=extra_hint("search", "'optuna>=4'"),
         ) from None
     return optuna
 

@@ -32,12 +32,14 @@ from windlass.model.job import (
 )
 from windlass.model.records import Recipe, TrialKind
 from windlass.model.requests import CreateTrial, Private
+from windlass.model.text.names import DEFAULT
 from windlass.packaging.draft import Call, Draft, Program, mask, mask_sources
 from windlass.packaging.function_sources import FunctionSource, dump_lines, find_sources
 from windlass.packaging.large_values import LargeValues
 from windlass.packaging.main_script import MainScript, find_main_script
 from windlass.packaging.params import describe_params
 from windlass.packaging.pickling import pack_call
+from windlass.packaging.project_root import project_name
 
 if TYPE_CHECKING:
     from windlass.authoring.public.packaged import Packaged
@@ -53,7 +55,8 @@ class Filing(msgspec.Struct, frozen=True, kw_only=True):
     """The experiment, labels and other data that are recorded with a new trial."""
 
     experiment: str
-    experiment_id: int | None = None  # None: the newest experiment with this name
+    project: str = DEFAULT
+    experiment_id: int | None = None  # None: the project's newest experiment with this name
     key: str = ""  # the idempotency key, or "" to always create a new trial
     labels: tuple[str, ...] = ()
     auxiliary: bool = False
@@ -161,6 +164,7 @@ class Plan:
         whose = packaged or self._source
         assert whose is not None  # noqa: S101 -- unpackaged roles have a source
         function, root = program.function, whose.call_site.root.path
+        outside = whose.outside_folders
 
         def describe(by_value: Sequence[Any]) -> bytes:
             sources = self._sources_of(by_value, whose)
@@ -170,10 +174,11 @@ class Plan:
 
         script = self._script_of(function, whose)
         call = pack_call(
-            function, program.args, program.kwargs, root, self._large_values, describe, script
-        )
+            function, program.args, program.kwargs, root, self._large_values, describe,
+            outside, script,
+        )  # fmt: skip
         if call.size > LARGE_CALL:
-            warn_of_large_call(program, call.size, root)
+            warn_of_large_call(program, call.size, (str(root), *outside))
         qualname = getattr(function, "__qualname__", type(function).__qualname__)
         main = None
         if call.uses_main:
@@ -235,6 +240,7 @@ class Plan:
         return CreateTrial(
             key=filing.key or uuid.uuid4().hex,
             experiment=filing.experiment,
+            project=filing.project,
             experiment_id=filing.experiment_id,
             labels=filing.labels,
             auxiliary=filing.auxiliary,
@@ -277,6 +283,17 @@ def build_private(secrets: Mapping[str, str], *, embedded: bool) -> Private:
     )
 
 
+def default_filing(experiment: str | None, name: str, call_site: CallSite | None) -> Filing:
+    """Return the experiment of a trial.
+
+    Without an experiment from the user, this is an experiment with the program's or function's name
+    in a project that is named after the project's folder.
+    """
+    if experiment is not None or call_site is None:
+        return Filing(experiment=experiment or name)
+    return Filing(experiment=name, project=project_name(call_site.root))
+
+
 def build_plan(client: Client, options: Options, default_name: str, call_site: CallSite) -> Plan:
     """Build a plan from `@wl.run` options, for a function, a script or a command."""
     if options.template is not None:
@@ -288,7 +305,7 @@ def build_plan(client: Client, options: Options, default_name: str, call_site: C
         options.outline(),
         call_site,
         name=options.name or default_name,
-        filing=Filing(experiment=options.experiment or default_name),
+        filing=default_filing(options.experiment, default_name, call_site),
         secrets=options.secret_values(),
         packages=options.packages,
     )

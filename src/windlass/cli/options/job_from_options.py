@@ -12,6 +12,7 @@ from click.core import ParameterSource
 
 from windlass.authoring.checks.job import job_problems
 from windlass.authoring.checks.options import OF_EXECUTOR, Problem, check_labels
+from windlass.authoring.prepare.draft import Filing
 from windlass.authoring.prepare.job_spec import PreparedJob, prepare_job
 from windlass.authoring.prepare.options import Options, refuse_recorded_secrets, secret_values
 from windlass.authoring.public.executables import Command, PythonScript
@@ -143,7 +144,10 @@ def read_file(
     called = {"name": ctx.params["name"], "experiment": ctx.params["experiment"]}
     Options(**called).check(WHERE, check_labels(ctx.params["labels"]))
     ready = prepare_job(read_job(path), _template_client(dry_run=dry_run))
-    ready = replace(ready, **{key: value for key, value in called.items() if value is not None})
+    if called["name"] is not None:
+        ready = replace(ready, name=called["name"])
+    if called["experiment"] is not None:
+        ready = replace(ready, where=Filing(experiment=called["experiment"]))
     return _add_labels(ready, ctx.params["labels"])
 
 

@@ -20,8 +20,9 @@ from windlass.worker.program.pickle_values import (
     dumps_exception,
     load_cloudpickle,
 )
+from windlass.worker.startup.windlass_imports import use_copies
 from windlass.worker.startup.windlass_streams import order_streams
-from windlass.worker.supervise.child_process import import_paths
+from windlass.worker.supervise.child_process import copied_paths, import_paths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -223,6 +224,7 @@ def _set_import_paths(launch: Mapping[str, Any]) -> None:
     ours = import_paths(launch)
     sys.path[:] = [*ours, *(path for path in sys.path if path not in ours)]
     sys.path += [path for path in launch["extra_paths"] if path not in sys.path]
+    use_copies(sys.path, copied_paths(launch))
 
 
 def _set_own_file(function: Callable[..., Any], launch: Mapping[str, Any]) -> None:

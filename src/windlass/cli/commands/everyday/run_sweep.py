@@ -161,7 +161,10 @@ def _find_or_create(client: Client, sweep: Sweep) -> Experiment:
     """Return the experiment named by `--experiment`, or a new one."""
     name = sweep.experiment
     if name is None:
-        return client.create_experiment(sweep.default_experiment)
+        from windlass.authoring.prepare.job_spec import prepare_job
+
+        project = prepare_job(sweep.job, lambda: client).where.project
+        return client.create_experiment(sweep.default_experiment, project=project)
     if name.isascii() and name.isdecimal():
         return client.get_experiment(int(name))
     try:
@@ -302,6 +305,8 @@ def _print_dry_run(sweep: Sweep, method: str, trials: int | None, *, as_json: bo
     """Print the parameters of all trials and the first trial, and start nothing."""
     from dataclasses import replace
 
+    import msgspec
+
     from windlass.authoring.prepare.job_spec import prepare_job
     from windlass.cli.output.json import print_json
     from windlass.cli.output.text import counted
@@ -322,7 +327,9 @@ def _print_dry_run(sweep: Sweep, method: str, trials: int | None, *, as_json: bo
     example = {name: space.example for name, space in sweep.spaces.items()}
     job, _ = with_arguments(sweep.job, example)
     client = DryClient()
-    prepared = replace(prepare_job(job, lambda: client), experiment=experiment)
+    prepared = prepare_job(job, lambda: client)
+    where = msgspec.structs.replace(prepared.where, experiment=experiment)
+    prepared = replace(prepared, where=where)
     client.preview(prepared.draft(client)).show()
     print()
     if is_grid:
