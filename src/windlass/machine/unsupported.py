@@ -37,7 +37,7 @@ def find_unsupported(spec: JobSpec) -> list[str]:
 def code_problems(spec: JobSpec) -> list[str]:
     """Return a problem for each path in a job's code that leads out of the snapshot.
 
-    This applies to every backend.
+    Such a path is invalid for every backend.
     """
     return [
         f"{path!r} is not inside the folder of the code."

@@ -68,7 +68,10 @@ class MainModule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class FunctionCall(msgspec.Struct, frozen=True, kw_only=True, tag="function"):
-    """A pickled function with its arguments. Only the replica unpickles it."""
+    """A pickled function with its arguments.
+
+    Only the replica unpickles the call, never the server.
+    """
 
     payload: Digest
     qualname: ShortText = ""
@@ -103,7 +106,7 @@ class GeneratorCall(msgspec.Struct, frozen=True, kw_only=True, tag="generator"):
 
 
 class ExternalCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="external"):
-    """A process that Windlass did not start. It reports its own end."""
+    """A process that Windlass did not start. The process itself reports its end."""
 
     argv: Annotated[tuple[LongText, ...], msgspec.Meta(max_length=10_000)] = ()
 

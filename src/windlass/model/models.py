@@ -102,7 +102,10 @@ class ChangeVersion(ChangeLabels, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class SetAlias(msgspec.Struct, frozen=True, kw_only=True):
-    """Point a model's alias at one of the model's versions. An existing alias is moved."""
+    """Point a model's alias at one of the model's versions.
+
+    If the alias already exists, it is moved to this version.
+    """
 
     version: int
 

@@ -110,7 +110,7 @@ def _program_lines(file: str) -> list[str]:
 def _matching(
     statements: Iterable[ast.stmt], test: Callable[[ast.AST, str], bool]
 ) -> Iterator[ast.AST]:
-    """Yield the functions and classes that a test accepts, the last one in the code first.
+    """Yield the functions and classes that a test accepts, from the last to the first in the code.
 
     For a lambda, yield the whole statement that contains it.
     """

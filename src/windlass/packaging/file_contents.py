@@ -37,7 +37,7 @@ class Reader:
     def read(self, table: StatTable, row: int, status: os.stat_result) -> bool:
         """Read one file or link, and store its digest in a row of the table.
 
-        Return False if it does not belong in a snapshot.
+        Return False if the file or link does not belong in a snapshot.
         """
         table.links.pop(row, None)
         if stat.S_ISREG(status.st_mode):

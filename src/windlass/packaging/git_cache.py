@@ -29,7 +29,7 @@ class _Kept(msgspec.Struct, array_like=True):
 
 
 class GitCache:
-    """The cached git status of one working tree. Create it before git runs."""
+    """The cached git status of one working tree. Create this object before git runs."""
 
     def __init__(self, file: str, folder: str) -> None:
         self._file = file

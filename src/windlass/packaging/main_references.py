@@ -31,7 +31,7 @@ class Reduced:
         return self._call
 
     def __call__(self) -> None:
-        """Do nothing. Pickle requires that a function is callable."""
+        """Do nothing. This method exists only because pickle requires a callable."""
 
 
 class GlobalsOfMain(dict[str, Any]):

@@ -81,8 +81,8 @@ class SearchTrial:
 class SearchPolicy:
     """One search's trials, and the orders to stop some of them.
 
-    `value_of` returns the number that a trial's function returned. It is called for successful
-    trials that reported no value.
+    `value_of` returns the number that a trial's function returned. `value_of` is called for
+    successful trials that reported no value.
     """
 
     def __init__(

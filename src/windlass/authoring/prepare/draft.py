@@ -188,7 +188,10 @@ class Plan:
         return FunctionCall(payload=draft.attach_call(call), qualname=qualname, main=main)
 
     def _script_of(self, function: Callable[..., Any], whose: Source | Packaged) -> MainScript:
-        """Return the script that this process runs. The calls of a `map` look for it only once."""
+        """Return the script that this process runs.
+
+        The result is cached, so that the calls of a `map` look for the script only once.
+        """
         root = whose.call_site.root.path
         last = self._last_script
         if last is None or last[0] is not function or last[1] is not whose:
@@ -313,7 +316,7 @@ def _resolve(
 ) -> tuple[tuple[str, ...], str | None]:
     """Return the packages of the option `packages`, and a lock that pins all versions.
 
-    The lock is the text of a requirements file. It is None without the option.
+    The lock is the text of a requirements file. The lock is None if the option is not set.
     """
     if not packages:
         return (), None

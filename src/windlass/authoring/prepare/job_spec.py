@@ -120,7 +120,7 @@ def prepare_job(
 ) -> PreparedJob:
     """Check a job or a group and prepare it for submission.
 
-    `client` reads the job's template, if it has one. By default, this is the default client.
+    `client` reads the job's template, if the job has one. By default, this is the default client.
     `similar` is the same job with other arguments, so its call site is reused.
     """
     template = ""
@@ -259,10 +259,7 @@ def _seconds(duration: str | float | None) -> float | None:
 
 
 def _default_name(job: JobBase) -> str:
-    """Return a job's default name, which is the program of its first role.
-
-    Services are skipped.
-    """
+    """Return a job's default name, which is the program of its first role that is not a service."""
     framework, roles = framework_of(job), roles_of(job)
     serving = [name for name, role in roles.items() if is_service(name, role, framework)]
     first = next((name for name in roles if name not in serving), *serving[:1])

@@ -53,7 +53,10 @@ class Sweep:
         self._progress: MapProgress | None = None
 
     def begin(self) -> None:
-        """Submit the first trials. If a submission fails, stop those already submitted."""
+        """Submit the first trials.
+
+        If a submission fails, stop the trials that were already submitted.
+        """
         try:
             self._submit_ahead()
         except BaseException:  # Ctrl-C must stop all trials, too

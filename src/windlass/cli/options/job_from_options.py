@@ -89,7 +89,7 @@ def build_job(words: Sequence[str], options: Mapping[str, Any]) -> Job:
 
 
 def _add_labels(ready: PreparedJob, labels: Sequence[str]) -> PreparedJob:
-    """Add labels to a prepared job. The job may already have labels from a template."""
+    """Add labels to a prepared job, in addition to any labels from its template."""
     return replace(ready, labels=tuple(dict.fromkeys((*ready.labels, *labels))))
 
 

@@ -1,7 +1,7 @@
 """Refuses to run functions while a process of a trial loads the author's script.
 
-The script runs again in a trial, and in each process that `multiprocessing` spawns there. If it
-called functions or started trials meanwhile, each of these would do the same.
+The script runs again in a trial, and in each process that `multiprocessing` spawns there. If the
+script called functions or started trials while it loads, each of these processes would do the same.
 """
 
 from __future__ import annotations

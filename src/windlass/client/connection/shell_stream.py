@@ -143,7 +143,7 @@ class InputThread:
         self._thread.start()
 
     def begin(self) -> None:
-        """Start sending queued input. Call this once the shell is running."""
+        """Start sending queued input. Call this method when the shell is running."""
         with self._changed:
             self._has_begun = True
             self._changed.notify()

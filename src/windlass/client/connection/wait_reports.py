@@ -24,7 +24,8 @@ _screens: list[Callable[[str], object]] = []  # the print functions of open view
 def first_report_after() -> float:
     """Return the seconds of waiting after which the first report appears.
 
-    The environment variable `WINDLASS_REPORT_WAITS` sets them, or prevents reports with `never`.
+    The environment variable `WINDLASS_REPORT_WAITS` sets this number. Its value `never` prevents
+    reports.
     """
     setting = os.environ.get(VARIABLE, "")
     try:

@@ -165,7 +165,7 @@ class Watcher:
     def observe(self, obj: Object) -> None:
         """Add an object from an API response unless the cache has a newer version of it.
 
-        The watch itself may report the object later.
+        Otherwise, the cache would lack the object until the watch itself reports it.
         """
         self._put(obj)
 

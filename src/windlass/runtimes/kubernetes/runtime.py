@@ -99,7 +99,10 @@ class KubernetesRuntime:
         self._on_orders.append(callback)
 
     def addresses(self, job: Job, assigned: Mapping[str, str]) -> dict[str, str]:
-        """Return the service addresses of a job's replicas. A single replica needs none."""
+        """Return the service addresses of a job's replicas.
+
+        The result is empty if no replica needs an address.
+        """
         if not has_services(job.spec):
             return dict(assigned)
         record = self._record(job)
@@ -151,7 +154,7 @@ class KubernetesRuntime:
     def give_up(self, job_uid: str) -> None:
         """End a job that is being stopped, even if its cluster does not respond.
 
-        The job record is kept until the cluster is back. The job's objects are deleted then.
+        The job record is kept until the cluster responds again and the job's objects are deleted.
         """
         self._records.change(job_uid, is_given_up=True)
         record = self._records.find(job_uid)

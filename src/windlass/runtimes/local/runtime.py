@@ -81,7 +81,10 @@ class LocalRuntime:
         self.nudges.on_log(callback)
 
     def addresses(self, job: Job, assigned: Mapping[str, str]) -> dict[str, str]:
-        """Return the addresses of a job's replicas. A single replica needs none."""
+        """Return the addresses of a job's replicas.
+
+        A job's only replica needs no port, unless the job has a framework.
+        """
         roles = job.spec.roles
         if not job.spec.framework and sum(role.replicas for role in roles) <= 1:
             return dict(assigned)

@@ -230,7 +230,7 @@ async def suspend_trial(services: Services, trial_id: TrialId) -> TrialRecord:
 
 
 async def resume_trial(services: Services, trial_id: TrialId) -> TrialRecord:
-    """Resume a suspended trial. It starts again as soon as it gets capacity."""
+    """Resume a suspended trial. The trial starts again as soon as it gets capacity."""
     from windlass.server.operations import suspend_and_scale
 
     await suspend_and_scale.suspend(services, trial_id, suspended=False)

@@ -211,7 +211,10 @@ def _open_channel(config: Mapping[str, Any]) -> Channel:
 
 
 class _BackgroundTask:
-    """A task in its own thread. The descriptor `fileno()` becomes readable when it is done."""
+    """A task in its own thread.
+
+    The descriptor `fileno()` becomes readable when the task is done.
+    """
 
     def __init__(self, do: Callable[[], None]) -> None:
         self._read, self._write = os.pipe()

@@ -31,7 +31,7 @@ _DEEPEST = 50
 
 
 class MainModule:
-    """The `__main__` that a call needs. It replaces the one of this process."""
+    """The `__main__` that a call needs. It replaces the `__main__` of this process."""
 
     def __init__(self, launch: Mapping[str, Any]) -> None:
         self._launch = launch

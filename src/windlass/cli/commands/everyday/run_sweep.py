@@ -228,7 +228,7 @@ def _stop(progress: Progress, trials: Sequence[Trial[Any]], reason: str) -> None
 
 
 def _report(client: Client, sweep: Sweep, progress: Progress) -> int:
-    """Print a table of the trials and the error for failed ones. Return the exit code."""
+    """Print a table of the trials and the errors of failed trials. Return the exit code."""
     from windlass.cli.output.text import paint, print_error
     from windlass.client.terminal.watch_experiment import experiment_error
     from windlass.comparison.tables import build_table
@@ -276,7 +276,7 @@ def _list_command(experiment: Experiment) -> str:
 
 
 def _search(client: Client, experiment: Experiment, sweep: Sweep, chosen: SweepOptions) -> int:
-    """Run or continue a search. It prints its own progress and result."""
+    """Run or continue a search. The search prints its own progress and result."""
     from windlass.model.errors import Conflict
     from windlass.search.start import search
 

@@ -79,7 +79,8 @@ def command(
 def install(is_print: bool, replace: bool, context: str | None) -> None:
     """Install the definitions of TFJob and PyTorchJob in the cluster.
 
-    Definitions installed by another operator are kept. The Windlass operator works with them.
+    Definitions installed by another operator are kept, because the Windlass operator works with
+    them, too.
     """
     from windlass.operator.install_crds import definition_texts
     from windlass.operator.install_crds import install as install_definitions

@@ -115,7 +115,10 @@ class PodAttempt(AttemptFiles):
 
     @property
     def was_taken_up(self) -> bool:
-        """Whether an agent requested this attempt's launch file. If so, a pod existed."""
+        """Whether an agent requested this attempt's launch file.
+
+        Such a request shows that a pod existed.
+        """
         return exists(self.path / paths.TAKEN_UP) or self.was_begun
 
     def is_unwanted(self) -> bool:
