@@ -18,6 +18,7 @@ from prometheus_client.samples import Sample
 
 from harness import BIN, PATIENCE, eventually
 from kube.http_responder import answer_json, answering
+from windlass.installation import extra_hint
 from windlass.kube.api.connection import connect
 from windlass.operator import prometheus
 from windlass.operator.operator import Operator
@@ -124,7 +125,7 @@ def test_a_missing_package_is_reported_with_the_extra_that_installs_it(tmp_path:
     )
     assert command.returncode == 1
     assert "The operator needs the package prometheus-client" in command.stderr
-    assert "pip install 'windlass[kubernetes]'" in command.stderr
+    assert extra_hint("kubernetes", "") in command.stderr
 
 
 def _scrape(operator: Operator) -> dict[str, list[Sample]]:

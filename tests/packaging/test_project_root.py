@@ -9,7 +9,7 @@ import pytest
 from trees import git, paths, write
 
 from windlass.packaging import project_root
-from windlass.packaging.project_root import Root, find_root, loaded_files
+from windlass.packaging.project_root import Root, find_root, loaded_files, project_name
 from windlass.packaging.snapshot import take_snapshot
 
 
@@ -26,6 +26,22 @@ def test_a_worktree_whose_git_is_a_file_is_a_root(repository: Path, tmp_path: Pa
     git(repository, "worktree", "add", "-q", str(tmp_path / "other"))
     root = find_root(script=tmp_path / "other/train.py")
     assert (root.path, root.kind) == (tmp_path / "other", "git")
+
+
+@pytest.mark.finding("U10")
+def test_a_project_is_named_after_its_repository_or_its_folder(
+    repository: Path, tree: Path, tmp_path: Path
+) -> None:
+    write(repository, {"a/train.py": ""})
+    git(repository, "add", "-A")
+    git(repository, "commit", "-qm", "first")
+    git(repository, "worktree", "add", "-q", str(tmp_path / "other"))
+    named = [find_root(script=folder / "a/train.py") for folder in (repository, tmp_path / "other")]
+    assert [project_name(root) for root in named] == [repository.name] * 2
+    assert project_name(Root(tree, "folder")) == tree.name
+    odd = tmp_path / "od\nd \udcff "
+    assert project_name(Root(odd, "pyproject")) == "od?d \ufffd"
+    assert project_name(Root(Path("/home/ada"), "loaded")) == "default"
 
 
 def test_without_git_the_root_is_the_nearest_pyproject_then_the_folder_of_the_script(

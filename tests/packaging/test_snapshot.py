@@ -342,15 +342,35 @@ def test_links_inside_the_tree_stay_links(tree: Path, tmp_path: Path, cache: Pat
     assert snapshot.read(digest(b"changed")) == b"changed"
 
 
-def test_a_link_to_a_folder_outside_is_refused_unless_ignored(
+@pytest.mark.finding("U21")
+def test_a_link_to_a_folder_or_a_large_file_outside_stays_a_link(
     tree: Path, tmp_path: Path, cache: Path
 ) -> None:
-    (tmp_path / "datasets").mkdir()
-    (tree / "data").symlink_to(tmp_path / "datasets")
-    with pytest.raises(SnapshotError, match=r"(?s)link to .*datasets.*\.windlassignore.*\n +/data"):
-        snapshot_of(tree, cache)
+    datasets = tmp_path / "datasets"
+    datasets.mkdir()
+    with (datasets / "large.bin").open("wb") as file:
+        file.truncate(20_000_000)
+    write(tree, {"sub/a.py": ""})
+    (tree / "data").symlink_to(datasets)
+    (tree / "doubled").symlink_to(f"/{datasets}/")
+    (tree / "large.bin").symlink_to(datasets / "large.bin")
+    (tree / "sub/relative").symlink_to("../../datasets")
+    for _ in range(2):  # the second snapshot comes from the cache
+        snapshot = snapshot_of(tree, cache)
+        expected = [
+            ("data", str(datasets)),
+            ("doubled", str(datasets)),
+            ("large.bin", str(datasets / "large.bin")),
+            ("sub/relative", str(datasets)),
+        ]
+        assert snapshot.outside_links == expected
+        assert snapshot.size == 0
+        assert parse_manifest(snapshot.manifest) == snapshot.entries
     write(tree, {".windlassignore": "/data\n"})
-    assert paths(snapshot_of(tree, cache)) == [".windlassignore"]
+    assert "data" not in paths(snapshot_of(tree, cache))
+    (tree / "disk").symlink_to("/")
+    with pytest.raises(SnapshotError, match=r"disk .*link to the root"):
+        snapshot_of(tree, cache)
 
 
 @pytest.mark.parametrize("is_repository", [False, True])

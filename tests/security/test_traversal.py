@@ -128,6 +128,9 @@ TREES: dict[str, list[list[Any]]] = {
     "through a link": [["d", "l", "../..", 0], ["d/evil", "f", DIGEST, 5]],
     "link up": [["d", "l", "../../..", 0]],
     "link to the root": [["d", "l", "/", 0]],
+    "link out and up": [["d", "l", "/data/../etc", 0]],
+    "through a link out": [["d", "l", "/tmp", 0], ["d/evil", "f", DIGEST, 5]],
+    "as a folder": [["d", "l", "/tmp", 0], ["d", "f", DIGEST, 5]],
     "links together": [["a/b/up", "l", "../..", 0], ["out", "l", "a/b/up/../..", 0]],
     "a blob elsewhere": [["a", "f", "../../token", 5]],
 }

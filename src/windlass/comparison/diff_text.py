@@ -50,6 +50,7 @@ def diff_lines(diff: Diff, *, code: bool = True, width: int | None = None) -> It
     if diff.is_same:
         yield ()
         yield [Span(_sameness(diff))]
+        yield from _unrecorded(diff)
     yield from section("Names and labels", changes(diff.about, width))
     yield from section("Notes", ([Span(clean(note))] for note in diff.notes))
     yield from section("Arguments", changes(diff.arguments, width))
@@ -61,6 +62,7 @@ def diff_lines(diff: Diff, *, code: bool = True, width: int | None = None) -> It
     if diff.is_same_setup and not diff.is_same:
         yield ()
         yield [Span("Same code, arguments, environment and resources.")]
+        yield from _unrecorded(diff)
     yield from section("Metrics", metrics(diff.metrics, names))
     yield from section("Outcome", changes(diff.outcome, width))
     if code:
@@ -197,10 +199,17 @@ def _heading(side: Side) -> DiffLine:
 def _sameness(diff: Diff) -> str:
     ended = all(side.state in ("SUCCEEDED", "FAILED", "STOPPED") for side in _sides(diff))
     so_far = "" if ended else " so far"
+    if diff.not_recorded:
+        so_far += " in what was recorded"
     return (
         f"Nothing differs{so_far}: same code, arguments, environment, packages, resources, "
         "metrics and outcome."
     )
+
+
+def _unrecorded(diff: Diff) -> Iterator[DiffLine]:
+    for text in diff.not_recorded:
+        yield [Span(clean(text))]
 
 
 def _sides(diff: Diff) -> tuple[Side, Side]:

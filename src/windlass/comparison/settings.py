@@ -111,7 +111,7 @@ def program_of(executable: Executable) -> str:
 def payloads_of(spec: JobSpec) -> list[tuple[str, str | None]]:
     """Return the digests of a job's pickled function calls.
 
-    Two trials' digests may differ even if their recorded arguments are equal.
+    The digests show differences that the recorded arguments may not show.
     """
     calls = [role.executable for role in spec.roles]
     return [(call.payload, call.changes) for call in calls if isinstance(call, FunctionCall)]

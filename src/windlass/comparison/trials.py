@@ -17,6 +17,7 @@ from windlass.comparison.code_diff import (
     with_lines,
 )
 from windlass.comparison.metrics import MetricChange, changed_metrics
+from windlass.comparison.outside_code import changed_outside_code, unrecorded_code
 from windlass.comparison.packages import changed_packages, read_packages
 from windlass.model.records import TrialRecord, own_metrics
 from windlass.model.run_time import seconds_run
@@ -34,8 +35,9 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
 class Diff(msgspec.Struct, frozen=True, kw_only=True):
     """The differences between two trials. Equal values are left out.
 
-    `code` lists the changed files, and `metrics` lists both trials' metrics. All other fields list
-    named values with `before` and `after`. `str(diff)` is a readable text.
+    `code` lists the changed files, and `metrics` lists both trials' metrics. `not_recorded` lists
+    folders whose code may have differed although the snapshots do not show it. All other fields
+    list named values with `before` and `after`. `str(diff)` is a readable text.
 
     ```python
     diff = wl.get_trial(1).diff(3)
@@ -57,6 +59,7 @@ class Diff(msgspec.Struct, frozen=True, kw_only=True):
     metrics: tuple[MetricChange, ...] = ()
     outcome: tuple[Change, ...] = ()
     notes: tuple[str, ...] = ()  # missing data and other differences
+    not_recorded: tuple[str, ...] = ()  # code that either trial may have imported unrecorded
 
     @property
     def is_same_setup(self) -> bool:
@@ -159,7 +162,8 @@ def diff_trials(before: TrialRecord, after: TrialRecord, materials: Materials) -
         git=find_changes(settings.git_of(before), settings.git_of(after)),
         metrics=changed_metrics(own_metrics(before.metrics), own_metrics(after.metrics)),
         outcome=_changed_outcome(before, after),
-        notes=tuple(_notes(before, after, materials)),
+        notes=(*_notes(before, after, materials), *changed_outside_code(before, after)),
+        not_recorded=unrecorded_code(before, after),
     )
     if diff.is_same_setup and settings.payloads_of(old) != settings.payloads_of(new):
         unseen = "The pickled calls differ, but the recorded arguments do not."
@@ -214,7 +218,10 @@ def _changed_packages(
 
 
 def _packages(record: TrialRecord, materials: Materials) -> dict[str, str] | None:
-    """Return the versions of a trial's packages. The lock of `packages=` takes precedence."""
+    """Return the versions of a trial's packages.
+
+    Versions in the lock of `packages=` take precedence.
+    """
     lists = _lists_of(record)
     if not lists or any(digest not in materials.blobs for digest in lists):
         return None

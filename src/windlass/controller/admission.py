@@ -1,4 +1,7 @@
-"""The admission queue, which holds waiting jobs and the capacity of admitted jobs."""
+"""The admission queue.
+
+It lists the jobs that wait, and records how much capacity each admitted job uses.
+"""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ def device_key(role: str, index: int) -> str:
 def _queue_position(job: Job, status: JobStatus) -> tuple[float, Moves]:
     """Return the parts of a job's queue position: its age, and the moves that users requested.
 
-    If the job was never moved, its trial ID is the age.
+    If the job was never moved, its trial ID serves as its age.
     """
     return status.queue_position or (float(job.trial_id), ())
 

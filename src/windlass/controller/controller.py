@@ -159,8 +159,8 @@ class Controller:
     def confirm(self, uid: str) -> None:
         """Schedule a prepared job that was stored.
 
-        A job that waits for capacity is scheduled for a later time, only as a precaution. Admission
-        wakes the job earlier.
+        A job that waits for capacity is scheduled for a later time, but only as a precaution,
+        because its admission schedules it earlier.
         """
         self._unconfirmed.discard(uid)
         if self.admission is not None and self.admission.is_waiting(uid):

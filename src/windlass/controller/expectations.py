@@ -56,7 +56,8 @@ class Expectations:
     def created(self, uid: str, replica: ReplicaId) -> None:
         """Mark a replica's creation as observed.
 
-        If the replica is missing later, it has vanished.
+        If the replica is missing from now on, it counts as vanished and no longer as not yet
+        created.
         """
         with self._lock:
             expected = self._jobs.get(uid)

@@ -48,7 +48,10 @@ class FailureLog:
         error: Exception,
         now: float,
     ) -> list[Event]:
-        """Count an action's failure. Return an event, or no event if it was already reported."""
+        """Count an action's failure.
+
+        Return an event, or no event if the failure was already reported.
+        """
         text = str(error) or type(error).__name__
         if self._count(uid, about, reason, text) not in (1, REPORT_AGAIN_AFTER):
             return []

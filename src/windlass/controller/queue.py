@@ -46,7 +46,10 @@ class WorkQueue:
 
     @property
     def is_quiet(self) -> bool:
-        """True if no key is ready and no worker processes a key. Delayed keys may exist."""
+        """True if no key is ready and no worker processes a key.
+
+        Keys whose delay has not ended do not count.
+        """
         with self._condition:
             self._fire_timers()
             return not self._ready and not self._working

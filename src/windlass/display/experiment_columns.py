@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from windlass.display.table import Cell, Column, Row
-from windlass.model.records import ExperimentRecord
+from windlass.model.records import ExperimentRecord, count_states
 from windlass.model.text.display import clean
 from windlass.model.text.quantities import format_ago
 
@@ -32,7 +32,7 @@ def experiment_table(
 
 def states_text(record: ExperimentRecord) -> str:
     """Return an experiment's number of trials in each state, such as `3 succeeded, 1 failed`."""
-    return ", ".join(f"{count} {state.lower()}" for state, count in record.states.items())
+    return count_states(record.states)
 
 
 def _row(record: ExperimentRecord, now: float) -> Row:

@@ -80,7 +80,10 @@ def trial_columns(names: Sequence[str]) -> list[TrialColumn]:
 
 
 def default_columns(records: Sequence[TrialRecord]) -> list[TrialColumn]:
-    """Return the default columns for some trials. Labels appear only if a trial has some."""
+    """Return the default columns for some trials.
+
+    The column of labels is included only if a trial has labels.
+    """
     return trial_columns(default_names(records))
 
 

@@ -83,7 +83,10 @@ def _died_of_another(failed: Slot, slots: Iterable[Slot]) -> bool:
 
 
 def _is_deleted_from_outside(slot: Slot) -> bool:
-    """Return True if another program deleted the replica. It then restarts after any exit."""
+    """Return True if another program deleted the replica.
+
+    Such a replica restarts after any exit code.
+    """
     current = slot.current
     is_deleting = current is not None and current.deleting
     return is_deleting and not slot.awaits_next and not slot.is_done

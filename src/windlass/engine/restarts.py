@@ -46,8 +46,8 @@ class Restarts(msgspec.Struct, frozen=True, kw_only=True):
 def plan_restarts(spec: JobSpec, slots: Sequence[Slot], now: float) -> Restarts | None:
     """Plan which replicas restart, and when. Return None if no replica restarts.
 
-    If the job restarts as a whole, ends that are observed together count as one restart. The death
-    of one replica usually causes the deaths of the others.
+    If the job restarts as a whole, ends that are observed together count as one restart, because
+    the death of one replica usually causes the deaths of the others.
     """
     failed = [slot for slot in slots if slot_verdict(slot) is Verdict.RESTART]
     if not failed:

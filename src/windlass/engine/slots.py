@@ -117,8 +117,8 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
 def observe(spec: JobSpec, status: JobStatus, replicas: Sequence[Replica]) -> list[Slot]:
     """Return the slots of a job, with roles in declared order and replicas by index.
 
-    If an observed attempt is newer than the stored history, its record was lost. The slot adopts
-    that attempt, so that the attempt is not created twice.
+    If an observed attempt is newer than the stored history, the record of that attempt was lost.
+    The slot adopts that attempt, so that the attempt is not created twice.
 
     >>> from windlass.model.job import ProcessCall
     >>> spec = JobSpec(roles=(Role(executable=ProcessCall(argv=("true",))),))

@@ -48,7 +48,10 @@ def examine(
 
 
 class _Check:
-    """One run of all checks. A separate thread runs them, because the cluster may not respond."""
+    """One run of all checks.
+
+    A separate thread runs the checks, because the cluster may not respond.
+    """
 
     def __init__(self, home: Home, context: str, namespace: str, url: str) -> None:
         self._connect = partial(connect, context or None, namespace or None, home=home)

@@ -8,9 +8,9 @@ import posixpath
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from windlass.model.job import JobSpec, Python, Volume
+from windlass.model.job import Code, JobSpec, Python, Volume
 
 # names in a replica's folder, see `is_own_name` of the worker
 _NAMES_IN_USE = re.compile(r"(outputs|work|work\.lock|[0-9]+)(/|\Z)")
@@ -37,14 +37,20 @@ def find_unsupported(spec: JobSpec) -> list[str]:
 def code_problems(spec: JobSpec) -> list[str]:
     """Return a problem for each path in a job's code that leads out of the snapshot.
 
-    This applies to every backend.
+    Such a path is invalid for every backend.
     """
     return [
         f"{path!r} is not inside the folder of the code."
         for code in (spec.code, *(role.code for role in spec.roles if role.code))
-        for path in (code.workdir, *code.import_paths)
+        for path in (code.workdir, *code.import_paths, *_copied_paths(code))
         if not _is_inside(path)
     ]
+
+
+def _copied_paths(code: Code) -> Iterator[str]:
+    for package in code.packages:
+        yield package.folder
+        yield from (copied.path for copied in package.imports)
 
 
 def _is_inside(path: str) -> bool:

@@ -58,12 +58,25 @@ class SuccessPolicy(str, Enum):
     LEADER = "Leader"  # the chief or master, for any framework
 
 
+class MainModule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The `__main__` of the process that pickled a call. The replica creates the same module."""
+
+    path: PathText = ""  # the script, relative to the snapshot's root; "" if there is none
+    module: ShortText = ""  # the module's name, if it was started with `python -m`
+    argv: Annotated[tuple[LongText, ...], msgspec.Meta(max_length=10_000)] = ()
+    is_run: bool = False  # whether the replica runs the script, without its guarded part
+
+
 class FunctionCall(msgspec.Struct, frozen=True, kw_only=True, tag="function"):
-    """A pickled function with its arguments. Only the replica unpickles it."""
+    """A pickled function with its arguments.
+
+    Only the replica unpickles the call, never the server.
+    """
 
     payload: Digest
     qualname: ShortText = ""
     changes: Digest | None = None  # pickled arguments, by name, that replace the original ones
+    main: MainModule | None = None  # None if the call refers to nothing in `__main__`
 
 
 class ProcessCall(msgspec.Struct, frozen=True, kw_only=True, tag="process"):
@@ -93,12 +106,45 @@ class GeneratorCall(msgspec.Struct, frozen=True, kw_only=True, tag="generator"):
 
 
 class ExternalCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="external"):
-    """A process that Windlass did not start. It reports its own end."""
+    """A process that Windlass did not start. The process itself reports its end."""
 
     argv: Annotated[tuple[LongText, ...], msgspec.Meta(max_length=10_000)] = ()
 
 
 Executable = FunctionCall | ProcessCall | ShellCall | GeneratorCall | ExternalCall
+
+
+class PackageImport(msgspec.Struct, frozen=True, kw_only=True):
+    """A folder of `sys.path` and its copy in the snapshot.
+
+    `entry` is empty if an import hook, rather than `sys.path`, names the folder.
+    """
+
+    entry: PathText
+    path: PathText  # relative to the snapshot's root
+
+
+class OutsideLink(msgspec.Struct, frozen=True, kw_only=True):
+    """A link that leads outside the project. The files behind it are not in the snapshot."""
+
+    path: PathText  # relative to the snapshot's root
+    target: PathText
+
+
+class OutsidePackage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Code outside the project that a job can import, such as an editable install.
+
+    If it was not captured, `folder` is empty, and `reason` says why. `state` is then a digest of
+    the names, sizes and times of its files, if they could be listed.
+    """
+
+    name: ShortText
+    path: PathText  # its folder on the author's machine
+    folder: PathText = ""  # its folder in the snapshot
+    imports: tuple[PackageImport, ...] = ()
+    is_partial: bool = False  # the job may import other modules from there, too
+    state: ShortText = ""
+    reason: ShortText = ""
 
 
 class Code(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -109,6 +155,8 @@ class Code(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     workdir: PathText = "."  # relative to the snapshot's root
     import_paths: tuple[PathText, ...] = ()  # relative to the snapshot's root, in order
     functions: tuple[ShortText, ...] = ()  # recorded functions and classes without a project file
+    packages: tuple[OutsidePackage, ...] = ()  # code outside the project, such as editable installs
+    links: tuple[OutsideLink, ...] = ()  # links that lead outside the project, at most 100
 
 
 class Python(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -158,7 +206,8 @@ class Keep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Begin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Another trial's checkpoint, from which the job starts.
 
-    Once the job has saved a checkpoint of its own, restarted replicas load that one instead.
+    Once the job has saved a checkpoint of its own, restarted replicas load its own checkpoint
+    instead.
     """
 
     uid: ShortText

@@ -90,7 +90,10 @@ class RegisterVersion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class ChangeVersion(ChangeLabels, frozen=True, kw_only=True, omit_defaults=True):
-    """Change a version's metadata. Omitted fields stay unchanged. The name may be empty."""
+    """Change a version's metadata. Omitted fields stay unchanged.
+
+    An empty `name` removes the version's own name.
+    """
 
     name: Annotated[str, msgspec.Meta(max_length=200)] | msgspec.UnsetType = msgspec.UNSET
     notes: Text | msgspec.UnsetType = msgspec.UNSET
@@ -99,7 +102,10 @@ class ChangeVersion(ChangeLabels, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class SetAlias(msgspec.Struct, frozen=True, kw_only=True):
-    """Point a model's alias at one of the model's versions. An existing alias is moved."""
+    """Point a model's alias at one of the model's versions.
+
+    If the alias already exists, it is moved to this version.
+    """
 
     version: int
 

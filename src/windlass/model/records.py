@@ -393,6 +393,17 @@ def experiment_state(states: dict[str, int], *, is_held: bool = False) -> Experi
     return ExperimentState.SUCCEEDED
 
 
+def count_states(states: Mapping[str, int]) -> str:
+    """Describe the number of trials in each state. States without trials are left out.
+
+    >>> count_states({"SUCCEEDED": 3, "FAILED": 1, "RUNNING": 2})
+    '2 running, 3 succeeded, 1 failed'
+    """
+    order = {state.value: number for number, state in enumerate(TrialState)}
+    known = sorted(states, key=lambda name: order.get(name, len(order)))
+    return ", ".join(f"{states[name]} {name.lower()}" for name in known if states[name])
+
+
 class ExperimentRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A named set of trials."""
 

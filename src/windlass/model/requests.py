@@ -230,7 +230,10 @@ class CheckpointPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChangeCheckpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Change a checkpoint's metadata: first set entries, then remove some. All others are kept."""
+    """Change a checkpoint's metadata: first set entries, then remove some.
+
+    All other entries are kept.
+    """
 
     put_metadata: dict[Name, Any] = {}
     remove_metadata: tuple[Name, ...] = ()
@@ -274,7 +277,10 @@ class Deleted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CollectGarbage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Delete data that has been unused for `older_than` seconds. A dry run only reports it."""
+    """Delete data that has been unused for `older_than` seconds.
+
+    A dry run only reports that data.
+    """
 
     older_than: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 3600.0
     dry_run: bool = False

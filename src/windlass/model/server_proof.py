@@ -7,7 +7,7 @@ import hmac
 
 
 def prove(token: str, challenge: str) -> str:
-    """Return the response to a random challenge. It does not reveal the token.
+    """Return the response to a random challenge. The response does not reveal the token.
 
     >>> prove("hush", "1") == prove("hush", "1"), prove("hush", "1") == prove("hush", "2")
     (True, False)

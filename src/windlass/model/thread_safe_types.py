@@ -26,7 +26,9 @@ def learned(kind: object) -> Any: ...  # a union is not a type
 
 
 def learned(kind: Any) -> Any:
-    """Return `kind` after msgspec has analysed it. Pass every type through here before decoding.
+    """Return `kind` after msgspec has analysed it.
+
+    Pass every type to this function before decoding values of the type.
 
     >>> class Point(msgspec.Struct):
     ...     x: int

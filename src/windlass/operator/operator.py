@@ -145,7 +145,10 @@ class Operator:
         controller.stop(_PATIENCE)
 
     def _report_trouble(self, error: WindlassError | None) -> None:
-        """Report an error once. It is not repeated until all watchers have worked again."""
+        """Report an error once.
+
+        The same error is reported again only after all watchers have worked again.
+        """
         if error is None:
             if self._reported and all(watcher.trouble is None for watcher in self._watchers()):
                 self._reported.clear()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from windlass.controller.controller import Controller
+from windlass.installation import extra_hint
 from windlass.kube.api.connection import Connection
 from windlass.model.errors import Unsupported
 
@@ -24,7 +25,7 @@ try:
 except ModuleNotFoundError:
     raise Unsupported(
         "The operator needs the package prometheus-client, which is not installed here.",
-        hint="Install it: pip install 'windlass[kubernetes]'",
+        hint=extra_hint("kubernetes", "kubernetes prometheus-client"),
     ) from None
 
 CREATED, DELETED, SUCCEEDED, FAILED, RESTARTED = (

@@ -50,7 +50,10 @@ class DefinitionSearch:
         return self._search_cells(value)
 
     def _search_cells(self, value: Any) -> Definition | None:
-        """Find a class without methods in the notebook's cells. The newest cell wins."""
+        """Find a class without methods in the notebook's cells.
+
+        If several cells define it, use the newest.
+        """
         for file in reversed(list(linecache.cache)):
             if not os.path.exists(file):
                 source = self._find(file, _class_test(value))
@@ -107,7 +110,7 @@ def _program_lines(file: str) -> list[str]:
 def _matching(
     statements: Iterable[ast.stmt], test: Callable[[ast.AST, str], bool]
 ) -> Iterator[ast.AST]:
-    """Yield the functions and classes that a test accepts, the last one in the code first.
+    """Yield the functions and classes that a test accepts, from the last to the first in the code.
 
     For a lambda, yield the whole statement that contains it.
     """

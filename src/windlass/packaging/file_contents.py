@@ -10,7 +10,7 @@ from windlass.model.errors import SnapshotError
 from windlass.packaging.ignore import quote_path
 from windlass.packaging.limits import printable
 from windlass.packaging.listing_freshness import is_recent
-from windlass.packaging.manifest import link_stays_inside
+from windlass.packaging.manifest import is_outside_link, link_stays_inside
 from windlass.packaging.stat_cache import UNTRUSTED, StatTable
 
 _TRIES = 5
@@ -18,6 +18,7 @@ _CHUNK = 1024 * 1024
 # The maximum number of bytes to hold in memory for the upload.
 _HELD_LIMIT = 64_000_000
 _SHOWN = 10
+_LARGE_TARGET = 10_000_000  # bytes; a link to a smaller file outside the tree becomes a file
 
 
 class Reader:
@@ -36,7 +37,7 @@ class Reader:
     def read(self, table: StatTable, row: int, status: os.stat_result) -> bool:
         """Read one file or link, and store its digest in a row of the table.
 
-        Return False if it does not belong in a snapshot.
+        Return False if the file or link does not belong in a snapshot.
         """
         table.links.pop(row, None)
         if stat.S_ISREG(status.st_mode):
@@ -55,9 +56,7 @@ class Reader:
             return
         faults = sorted(self._faults)
         lines = [f"  {printable(quote_path(path))}" for path, _ in faults[:_SHOWN]]
-        is_link = any("link" in why for _, why in faults)
-        remedy = "mount it with volumes=" if is_link else "make it readable (chmod u+r)"
-        advice = f"{remedy.capitalize()}, or ignore it with a line in .windlassignore:"
+        advice = "Make it readable (chmod u+r), or ignore it with a line in .windlassignore:"
         if len(faults) == 1:
             path, why = faults[0]
             raise SnapshotError(
@@ -67,7 +66,6 @@ class Reader:
         shown = [f"{printable(path)}: {why}" for path, why in faults[:_SHOWN]]
         if len(faults) > _SHOWN:
             shown.append(f"and {len(faults) - _SHOWN} more")
-        advice = f"{remedy.capitalize()}, or ignore it with a line in .windlassignore:"
         raise SnapshotError(
             f"{len(faults)} files in {self._root} cannot be packaged:",
             hint="\n".join([*shown, advice, *lines]),
@@ -103,12 +101,14 @@ class Reader:
             return False
         inside = self._inside(path, target)
         if inside is None:
-            if os.path.isdir(full):
-                why = f"it is a link to {printable(target)}, a folder outside of it"
-                self._faults.append((path, why))
+            if not _is_kept_outside(full):
+                # A link to a file outside the tree is packaged as a file. A dangling link is left
+                # out.
+                return os.path.isfile(full) and self._read_file(table, row, 0)
+            inside = self._outside(path, target)
+            if inside == "/":
+                self._faults.append((path, "it is a link to the root of the file system"))
                 return True
-            # A link to a file outside the tree is packaged as a file. A dangling link is left out.
-            return os.path.isfile(full) and self._read_file(table, row, 0)
         table.links[row] = inside
         table.digests[32 * row : 32 * row + 32] = bytes(32)
         table.sizes[row] = status.st_size
@@ -122,6 +122,13 @@ class Reader:
         is_certain = is_trusted and not recent
         table.modified[row] = status.st_mtime_ns if is_certain else UNTRUSTED
         table.changed[row] = status.st_ctime_ns if is_certain else UNTRUSTED
+
+    def _outside(self, path: str, target: str) -> str:
+        """Return the absolute target of a link that leads outside the tree."""
+        plain = os.path.normpath(target)
+        if is_outside_link(plain) and ".." not in target.split("/"):
+            return plain
+        return os.path.realpath(os.path.join(self._real, os.path.dirname(path), target))
 
     def _inside(self, path: str, target: str) -> str | None:
         """Return a symbolic link's target as a relative path, or None if it is outside the tree."""
@@ -138,6 +145,16 @@ class Reader:
                 relative = os.path.relpath(candidate, os.path.join(base, folder))
                 return relative if link_stays_inside(path, relative) else None
         return None
+
+
+def _is_kept_outside(link: str) -> bool:
+    """Return whether a link out of the tree stays a link: to a folder or a large file."""
+    try:
+        status = os.stat(link)
+    except OSError:
+        return False
+    is_large = stat.S_ISREG(status.st_mode) and status.st_size > _LARGE_TARGET
+    return stat.S_ISDIR(status.st_mode) or is_large
 
 
 def read_file(

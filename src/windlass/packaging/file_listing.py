@@ -52,6 +52,33 @@ class FileListing(NamedTuple):
     is_all_of_git: bool = False  # True if these are the only files that git can report as dirty
 
 
+class Selection(NamedTuple):
+    """Limits a listing to some of a folder's files.
+
+    If `only` is set, no other files and folders are listed. Git's rules do not apply below the
+    paths in `kept`. The listing ends soon after `limit` files.
+    """
+
+    only: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    limit: int | None = None
+
+    def keeps(self, path: str) -> bool:
+        """Return whether a path is packaged even if git ignores it."""
+        return any(kept in (".", path) or path.startswith(f"{kept}/") for kept in self.kept)
+
+    def leaves_out(self, path: str) -> bool:
+        """Return whether a path is not listed."""
+        return bool(self.only) and not any(
+            path == only or path.startswith(f"{only}/") or only.startswith(f"{path}/")
+            for only in self.only
+        )
+
+    def reaches_into(self, folder: str) -> bool:
+        """Return whether a kept path lies inside a folder."""
+        return any(kept.startswith(f"{folder}/") for kept in self.kept)
+
+
 class _Step(NamedTuple):
     path: str  # "", or a path ending in a slash
     git_scopes: _Scopes
@@ -61,19 +88,25 @@ class _Step(NamedTuple):
 
 
 def list_tree(
-    root: str, *, is_repository: bool, home: str, status: GitStatus | None
+    root: str,
+    *,
+    is_repository: bool,
+    home: str,
+    status: GitStatus | None = None,
+    selection: Selection = Selection(),  # noqa: B008 - immutable
 ) -> FileListing:
     """List a tree's files, except ignored ones.
 
     `home` is the Windlass home, whose files are never listed. `status` is a git command that is
     already running, or None.
     """
-    return _Walk(root, home).run(is_repository, status)
+    return _Walk(root, home, selection).run(is_repository, status)
 
 
 class _Walk:
-    def __init__(self, root: str, home: str) -> None:
+    def __init__(self, root: str, home: str, selection: Selection) -> None:
         self._root = root
+        self._selection = selection
         self._prefix = os.path.join(root, "")
         self._home = home
         self._files: list[str] = []
@@ -97,7 +130,8 @@ class _Walk:
         rules_at = dict.fromkeys(self._rules)
         prints = {rule: fingerprint(rule) for rule in rules_at}
         stack = [first]
-        while stack and len(self._files) <= WALK_LIMIT:
+        limit = WALK_LIMIT if self._selection.limit is None else self._selection.limit
+        while stack and len(self._files) <= limit:
             stack += self._list_folder(stack.pop(), is_repository)
         rules = [(rule, prints.get(rule) or fingerprint(rule)) for rule in self._rules]
         self._files.sort()
@@ -134,6 +168,8 @@ class _Walk:
             if name in ALWAYS_IGNORED or name.endswith(ALWAYS_IGNORED_ENDINGS):
                 continue
             here = path + name
+            if self._selection.leaves_out(here):
+                continue
             is_folder = entry.is_dir(follow_symlinks=False)
             if is_folder and prefix + here == self._home:
                 self._is_all_of_git = False
@@ -147,9 +183,10 @@ class _Walk:
                     folder_is_ignored
                     or is_ignored_by_git
                     or (find_verdict(git_scopes, here, is_folder) is True if git_scopes else False)
-                )
+                ) and not self._selection.keeps(here)
             if is_folder:
-                if not is_ignored or any_reaches_into(our_scopes, here):
+                is_searched = not is_ignored or self._selection.reaches_into(here)
+                if is_searched or any_reaches_into(our_scopes, here):
                     steps.append(_Step(here + "/", git_scopes, our_scopes, ignored, is_ignored))
             elif not is_ignored and (entry.is_file(follow_symlinks=False) or entry.is_symlink()):
                 files.append(prefix + here)

@@ -90,7 +90,7 @@ def dump_lines(sources: Iterable[FunctionSource]) -> bytes:
 def _is_generated(value: Any) -> bool:
     """Return whether a module such as `dataclasses` generated this method of a class.
 
-    The class shows everything about such a method.
+    Such a method needs no source of its own, because the source of its class determines it.
     """
     name, is_function = str(value.__qualname__), isinstance(value, FunctionType)
     if name.startswith("__create_fn__"):
@@ -102,7 +102,8 @@ def _is_generated(value: Any) -> bool:
 def _file_of_class(value: Any) -> list[str]:
     """Return the file of a class's module, if it has one.
 
-    A class's code may not name the file, for example if `dataclasses` generated its methods.
+    The code of a class's methods may not name this file, for example if `dataclasses` generated the
+    methods.
     """
     if not isinstance(value, type):
         return []

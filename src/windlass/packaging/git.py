@@ -85,7 +85,7 @@ class GitStatus:
     def ignored(self) -> set[str] | None:
         """Return the paths that git ignores, or None if git fails.
 
-        Folders have no trailing slash.
+        Paths of folders have no trailing slash.
         """
         output = self._output()
         if output is None:
@@ -138,8 +138,8 @@ def tracks_none_of(folder: str, paths: Sequence[str]) -> bool:
 def which_are_ignored(folder: str, paths: Sequence[str]) -> GitCall:
     """Start a git command that reports which of the given untracked paths are ignored.
 
-    Paths are relative to `folder`. Pass only a few, because git receives all of them before its
-    output is read.
+    Paths are relative to `folder`. Pass only a few paths, because git receives all of them before
+    its output is read.
     """
     stdin = b"".join(os.fsencode(path) + b"\0" for path in paths)
     return GitCall(folder, ("check-ignore", "-z", "--stdin"), stdin=stdin, fine=1)

@@ -29,7 +29,7 @@ class _Kept(msgspec.Struct, array_like=True):
 
 
 class GitCache:
-    """The cached git status of one working tree. Create it before git runs."""
+    """The cached git status of one working tree. Create this object before git runs."""
 
     def __init__(self, file: str, folder: str) -> None:
         self._file = file
@@ -89,7 +89,8 @@ def _commit(common: str, name: str) -> bytes | None:
 def _checksum(index: str) -> bytes:
     """Return the checksum at the end of a git index file.
 
-    The index's times do not suffice, because their resolution may be too coarse.
+    The times of the index file do not suffice to detect a change, because their resolution may be
+    too coarse.
     """
     try:
         with open(index, "rb") as opened:

@@ -26,6 +26,7 @@ class PackedCall(NamedTuple):
 
     payload: bytes
     large: Mapping[str, bytes] = {}  # by digest
+    uses_main: bool = False  # whether the call refers to anything in `__main__`
 
     @property
     def size(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from windlass.model.errors import SnapshotError
 from windlass.model.text.quantities import format_size
@@ -13,8 +14,38 @@ from windlass.packaging.manifest import MAX_FILES, MAX_SIZE
 _SHOWN = 8
 
 
-def check_limits(prefix: str, paths: Sequence[str], sizes: Sequence[int], total: int) -> None:
-    """Raise an error for a tree with more than 200 MB or 20,000 files.
+class Limits(NamedTuple):
+    """The largest number of files and total size that a snapshot may have."""
+
+    files: int
+    size: int
+
+    def minus(self, files: int, size: int) -> Limits:
+        """Return what is left of these limits."""
+        return Limits(self.files - files, self.size - size)
+
+    def at_most(self, other: Limits) -> Limits:
+        """Return the smaller of two limits, for the number of files and for the size."""
+        return Limits(min(self.files, other.files), min(self.size, other.size))
+
+
+def largest_snapshot() -> Limits:
+    """Return the limits of a whole snapshot.
+
+    >>> largest_snapshot()
+    Limits(files=20000, size=200000000)
+    """
+    return Limits(MAX_FILES, MAX_SIZE)
+
+
+def check_limits(
+    prefix: str,
+    paths: Sequence[str],
+    sizes: Sequence[int],
+    total: int,
+    limits: Limits | None = None,
+) -> None:
+    """Raise an error for a tree that exceeds the limits: normally, 200 MB or 20,000 files.
 
     The error names the largest files and folders. `prefix` is the root with a trailing slash. The
     paths are absolute.
@@ -30,11 +61,12 @@ may have at most 200.0 MB and 20,000 files.
       Add lines to /p/.windlassignore for files that the job does not need:
         /data/big.bin
     """
-    if len(paths) <= MAX_FILES and total <= MAX_SIZE:
+    limits = limits or largest_snapshot()
+    if len(paths) <= limits.files and total <= limits.size:
         return
     root = prefix[:-1] or "/"
     paths = [path.removeprefix(prefix) for path in paths]
-    if total > MAX_SIZE:
+    if total > limits.size:
         biggest = _biggest(paths, sizes, total)
         title = "The biggest:"
         shown = [(format_size(weight), path) for weight, path in biggest]
@@ -46,7 +78,7 @@ may have at most 200.0 MB and 20,000 files.
     patterns = [f"  {printable(quote_path(path))}" for _, path in biggest]
     raise SnapshotError(
         f"The code in {root} is {format_size(total)} in {len(paths):,} files. A snapshot "
-        f"may have at most {format_size(MAX_SIZE)} and {MAX_FILES:,} files.",
+        f"may have at most {format_size(limits.size)} and {limits.files:,} files.",
         hint="\n".join(
             [
                 title,

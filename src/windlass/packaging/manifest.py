@@ -89,7 +89,8 @@ def parse_manifest(
 ) -> list[Entry]:
     """Parse a manifest. Raise ValueError if it is invalid.
 
-    A valid manifest contains no paths or links that lead outside its tree.
+    A valid manifest contains no paths that lead outside its tree. A link leads either to another
+    path in the tree or to an absolute path.
 
     >>> parse_manifest(b'{"files":[["a/run.sh","l","../b",0]],"version":1}')
     [Entry(path='a/run.sh', mode='l', ref='../b', size=0)]
@@ -151,7 +152,7 @@ def _checked_entry(row: object) -> Entry:
     if mode == LINK:
         if size != 0:
             raise ValueError(f"the manifest's link {shown} has a size")
-        if not link_stays_inside(path, ref):
+        if not (link_stays_inside(path, ref) or is_outside_link(ref)):
             raise ValueError(f"the manifest's link {shown} leaves the tree")
     elif mode in (FILE, EXECUTABLE) and type(mode) is str:
         if not _DIGEST.fullmatch(ref):
@@ -206,6 +207,23 @@ def link_stays_inside(path: str, target: str) -> bool:
         elif part not in ("", "."):
             depth = 0  # from here on, `..` counts as leaving the tree
     return True
+
+
+def is_outside_link(target: str) -> bool:
+    """Return True if a link's target is an absolute path in its plain form.
+
+    Such a link is kept as it is. No code of Windlass follows it.
+
+    >>> is_outside_link("/data/images"), is_outside_link("/data/../etc"), is_outside_link("../data")
+    (True, False, False)
+    """
+    return (
+        1 < len(target) <= MAX_PATH
+        and target[0] == "/"
+        and "\0" not in target
+        and not _BAD_PART.search(target[1:])
+        and _has_file_system_bytes(target)
+    )
 
 
 def _check_order(entries: list[Entry]) -> None:

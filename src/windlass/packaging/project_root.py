@@ -12,7 +12,12 @@ from typing import Literal
 
 import msgspec
 
-RootKind = Literal["git", "pyproject", "folder", "loaded"]
+from windlass.model.text.names import DEFAULT, LONGEST_NAME
+from windlass.packaging.limits import printable
+from windlass.worker.common.file_reads import read_json
+from windlass.worker.common.own_attempt import attempt_dir
+
+RootKind = Literal["git", "pyproject", "folder", "loaded", "package"]
 
 
 _HEAP = 100
@@ -23,11 +28,17 @@ class Root(msgspec.Struct, frozen=True):
 
     A root of the kind `loaded`, such as a home directory, is too large for a snapshot. The snapshot
     then contains only the script and the modules that were loaded from this folder.
+
+    A root of the kind `package` is a folder outside the project from which a job imports. `kept`
+    has the paths in it that are packaged even if git ignores them, such as an import package with a
+    compiled module. If `only` is set, the snapshot contains nothing but these paths.
     """
 
     path: Path
     kind: RootKind
     script: Path | None = None
+    only: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
 
 
 def find_root(start: Path | None = None, script: Path | None = None) -> Root:
@@ -35,7 +46,8 @@ def find_root(start: Path | None = None, script: Path | None = None) -> Root:
 
     The root is the nearest parent folder with `.git`, or else with `pyproject.toml`, or else the
     script's folder. Without a script, as in a notebook, the search starts at `start`, or else at
-    the working directory. A home directory, `/` and the temporary directory are never roots.
+    the working directory. A home directory, `/` and the temporary directory are never roots. Inside
+    a trial, the root is the trial's copy of the project, if it contains the script.
 
     >>> find_root(Path("/")).kind
     'loaded'
@@ -47,8 +59,10 @@ def find_root(start: Path | None = None, script: Path | None = None) -> Root:
         begin = str(script.parent)
     else:
         begin = os.path.realpath(start or os.getcwd())
-    home, temporary = os.path.expanduser("~"), map(os.environ.get, ("TMPDIR", "TEMP", "TMP"))
-    too_much = _folders_too_large(home, *filter(None, temporary))
+    copy = _own_copy()
+    if copy and os.path.join(begin, "").startswith(os.path.join(copy, "")):
+        return Root(Path(copy), "folder", script)
+    too_much = folders_too_large()
     ancestors = [folder for folder in _ancestors(begin) if folder not in too_much]
     for folder in ancestors:
         if os.path.exists(os.path.join(folder, ".git")):
@@ -57,6 +71,49 @@ def find_root(start: Path | None = None, script: Path | None = None) -> Root:
         if os.path.isfile(os.path.join(folder, "pyproject.toml")):
             return Root(Path(folder), "pyproject", script)
     return Root(Path(begin), "loaded" if begin in too_much else "folder", script)
+
+
+def project_name(root: Root) -> str:
+    """Return the name of a project: the name of its git repository or of its folder.
+
+    All worktrees of a repository have the same name. A folder without a project, such as a home
+    directory, has the default name.
+
+    >>> project_name(Root(Path("/home/ada/vision"), "folder"))
+    'vision'
+    """
+    if root.kind == "loaded":
+        return DEFAULT
+    folder = os.path.realpath(root.path)
+    if folder == _own_copy():
+        folder = _original_root() or DEFAULT
+    if os.path.exists(os.path.join(folder, ".git")):
+        from windlass.packaging.git import common_directory, git_directory
+
+        common = common_directory(git_directory(folder))
+        is_plain = os.path.basename(common) == ".git"
+        folder = os.path.dirname(common) if is_plain else common.removesuffix(".git")
+    name = printable(os.path.basename(folder))
+    name = "".join(c if c.isprintable() else "?" for c in name).strip()[:LONGEST_NAME].strip()
+    return name or DEFAULT
+
+
+def own_root() -> Root:
+    """Return the root of this process's program, or of the working directory in a notebook."""
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    return find_root(script=Path(main) if isinstance(main, str) else None)
+
+
+def _original_root() -> str:
+    """Return the folder that this trial's code was copied from, or "" if it is not known."""
+    launch = read_json(os.path.join(attempt_dir() or "", "launch.json"))
+    return str((launch or {}).get("root", ""))
+
+
+def _own_copy() -> str | None:
+    """Return the folder with the trial's copy of the project, or None outside of a trial."""
+    attempt = attempt_dir()
+    return None if attempt is None else os.path.realpath(os.path.join(attempt, "../work"))
 
 
 def explicit_root(folder: Path, script: str | None = None) -> Root:
@@ -134,6 +191,12 @@ def _ancestors(folder: str) -> Iterator[str]:
         if parent == folder:
             return
         folder = parent
+
+
+def folders_too_large() -> frozenset[str]:
+    """Return the folders that are too large for a snapshot, such as the home directory."""
+    home, temporary = os.path.expanduser("~"), map(os.environ.get, ("TMPDIR", "TEMP", "TMP"))
+    return _folders_too_large(home, *filter(None, temporary))
 
 
 @lru_cache(maxsize=8)

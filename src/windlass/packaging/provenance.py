@@ -8,12 +8,11 @@ import sys
 from pathlib import Path
 
 from windlass.model.records import Git, Provenance
-from windlass.packaging.cache_files import write_cache
 from windlass.packaging.git import GitStatus
+from windlass.packaging.package_cache import cached_by_packages
 from windlass.version import __version__
 
 _ARGV_LIMIT = 200
-_FORM = 1  # the cache format's version
 
 
 def git_state(root: Path) -> Git | None:
@@ -34,21 +33,7 @@ def installed_packages(cache_dir: Path) -> bytes:
     A comment marks packages that were not installed from a package index. The result is cached
     until a package folder changes.
     """
-    import hashlib
-
-    key = hashlib.sha256(repr(_package_folders()).encode("utf-8", "replace")).hexdigest()[:32]
-    file = os.path.join(str(cache_dir), "packages", key)
-    try:
-        with open(file, "rb") as opened:
-            cached = opened.read()
-        checksum, _, listed = cached.partition(b"\n")
-        if checksum == hashlib.sha256(listed).hexdigest().encode():
-            return listed
-    except OSError:
-        pass  # there is no readable cache, so list the packages again
-    listed = _list_packages()
-    write_cache(file, hashlib.sha256(listed).hexdigest().encode() + b"\n" + listed)
-    return listed
+    return cached_by_packages(cache_dir, "packages", _list_packages)
 
 
 def collect(
@@ -72,16 +57,6 @@ def collect(
         tree_files=files,
         tree_size=size,
     )
-
-
-def _package_folders() -> list[tuple[str, int]]:
-    folders = [(sys.version, _FORM)]
-    for folder in sys.path:
-        # Only folders with installed packages count. The script's own folder changes all the time.
-        is_site = os.path.basename(folder) in ("site-packages", "dist-packages")
-        is_there = is_site and os.path.isdir(folder)
-        folders.append((folder, os.stat(folder).st_mtime_ns if is_there else 0))
-    return folders
 
 
 def _list_packages() -> bytes:

@@ -22,10 +22,10 @@ from pathlib import Path
 from windlass.model.errors import SnapshotError
 from windlass.packaging import stat_cache
 from windlass.packaging.file_contents import Reader
-from windlass.packaging.file_listing import FileListing, list_tree
+from windlass.packaging.file_listing import FileListing, Selection, list_tree
 from windlass.packaging.git import GitStatus, git_settings
 from windlass.packaging.git_cache import GitCache
-from windlass.packaging.limits import check_limits
+from windlass.packaging.limits import Limits, check_limits
 from windlass.packaging.listing_freshness import compare_listing, distrust_recent, forget_folders
 from windlass.packaging.manifest import Entry, encode_entry, tree_digest
 from windlass.packaging.project_root import Root, loaded_files
@@ -77,6 +77,13 @@ class Snapshot:
     def entries(self) -> list[Entry]:
         """The manifest entries of all files in the snapshot, sorted by path."""
         return self._table.entries()
+
+    @property
+    def outside_links(self) -> list[tuple[str, str]]:
+        """The paths and targets of links that lead outside the tree."""
+        links = self._table.links.items()
+        found = [(self._table.path(row), target) for row, target in links]
+        return sorted(link for link in found if link[1].startswith("/"))
 
     def has_file(self, path: str) -> bool:
         """Return whether the tree has a file with this path, relative to the root."""
@@ -131,12 +138,18 @@ class Snapshot:
 
 
 def take_snapshot(
-    root: Root, cache_dir: Path, *, status: GitStatus | None = None, hold: bool = False
+    root: Root,
+    cache_dir: Path,
+    *,
+    status: GitStatus | None = None,
+    hold: bool = False,
+    limits: Limits | None = None,
 ) -> Snapshot:
     """Take a snapshot of the files below a root folder.
 
     `status` is a running git command whose result becomes part of the provenance. With `hold`, the
-    bytes of all files stay in memory, which is necessary after `SnapshotChanged`.
+    bytes of all files stay in memory, which is necessary after `SnapshotChanged`. A tree that
+    exceeds the limits raises an error, unless it is unchanged since its last snapshot.
 
     >>> import tempfile
     >>> from windlass.packaging.project_root import find_root
@@ -146,14 +159,22 @@ def take_snapshot(
     >>> snapshot.files, snapshot.size
     (1, 14)
     """
-    return _Taking(root, cache_dir, status, hold).run()
+    return _Taking(root, cache_dir, status, hold, limits).run()
 
 
 class _Taking:
     """A snapshot that is being taken."""
 
-    def __init__(self, root: Root, cache_dir: Path, status: GitStatus | None, hold: bool) -> None:
+    def __init__(
+        self,
+        root: Root,
+        cache_dir: Path,
+        status: GitStatus | None,
+        hold: bool,
+        limits: Limits | None,
+    ) -> None:
         self._root = root
+        self._limits = limits
         self._path = str(root.path)
         self._prefix = os.path.join(self._path, "")
         self._status = status
@@ -161,10 +182,10 @@ class _Taking:
         self._looked = time.time_ns()
         # The listing also depends on git settings in environment variables. They may contain a
         # password, so only their digest is stored.
-        text = repr(git_settings() if root.kind == "git" else ()).encode()
-        settings = hashlib.sha256(text).hexdigest()
+        depends_on = git_settings() if root.kind == "git" else (root.only, root.kept)
+        settings = hashlib.sha256(repr(depends_on).encode()).hexdigest()
         self._conditions = f"2 {root.kind} {os.fsencode(self._home)!r} {settings}"
-        self._file = stat_cache.cache_file(str(cache_dir), self._path)
+        self._file = stat_cache.cache_file(str(cache_dir), self._path, root.only)
         self._reader = Reader(self._path, looked=self._looked, hold=hold)
 
     def run(self) -> Snapshot:
@@ -256,8 +277,15 @@ class _Taking:
             is_repository=self._root.kind == "git",
             home=self._home,
             status=self._status,
+            selection=self._selection(),
         )
         return distrust_recent(listing, self._looked)
+
+    def _selection(self) -> Selection:
+        if self._root.kind != "package":
+            return Selection()
+        limit = self._limits.files if self._limits else None
+        return Selection(self._root.only, self._root.kept, limit)
 
     def _find_written(self, table: StatTable) -> tuple[dict[str, os.stat_result], list[str]]:
         """Find the same files as `_find_stale`, but faster, by comparing only each file's ctime.
@@ -326,7 +354,7 @@ class _Taking:
         for path, status in stale.items():
             if stat.S_ISREG(status.st_mode):
                 sizes[table.row(path)] = status.st_size
-        check_limits(self._prefix, table.paths, sizes, sum(sizes))
+        check_limits(self._prefix, table.paths, sizes, sum(sizes), self._limits)
 
 
 class _Git:

@@ -201,9 +201,12 @@ class _Stored(msgspec.Struct, array_like=True):
     generation: bytes
 
 
-def cache_file(cache_dir: str, root: str) -> str:
-    """Return the path of a root's cache file."""
-    key = hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
+def cache_file(cache_dir: str, root: str, only: Sequence[str] = ()) -> str:
+    """Return the path of a root's cache file. `only` has the names to which a snapshot is limited.
+
+    Several packages may be imported from the same folder.
+    """
+    key = hashlib.sha256(b"\0".join(map(os.fsencode, (root, *only)))).hexdigest()[:32]
     return os.path.join(cache_dir, "trees", key)
 
 

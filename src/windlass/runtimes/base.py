@@ -143,10 +143,11 @@ class ServerRuntime(Runtime, Protocol):
         ...
 
     def watch_trials(self, callback: Callable[[int], None]) -> None:
-        """Call `callback` with a trial's id when its log may have grown or its agents have orders.
+        """Call `callback` with the id of each trial that may have changed in one of two ways.
 
-        Calls may come from any thread, and also when nothing has changed. This method returns at
-        once.
+        Either the trial's log may have grown, or an order (such as to stop) may be waiting for one
+        of its agents. Calls may come from any thread, and also when nothing has changed. This
+        method returns at once.
         """
         ...
 

@@ -117,7 +117,8 @@ class Runtimes:
     def watch_trials(self, callback: Callable[[int], None]) -> None:
         """Call `callback` with the id of each trial whose log may have grown.
 
-        It is also called with the id of each trial whose agents have new orders.
+        `callback` is also called with a trial's id if a new order, such as to stop, waits for one
+        of the trial's agents.
         """
         with self._lock:
             self._on_trial.append(callback)

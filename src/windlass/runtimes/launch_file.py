@@ -73,6 +73,9 @@ def build_launch(
         "workdir": code.workdir or ".",
         "import_paths": list(code.import_paths),
         "extra_paths": list(spec.python.extra_paths),
+        "copied_paths": [
+            [copied.entry, copied.path] for package in code.packages for copied in package.imports
+        ],
         "root": code.root,
         "tree": str(paths.blob_path(home, code.tree)) if code.tree else None,
         "blobs": str(home / "blobs"),
@@ -191,6 +194,7 @@ def _executable(home: Path, executable: Executable) -> dict[str, Any]:
             "changes": str(paths.blob_path(home, executable.changes))
             if executable.changes
             else None,
+            "main": msgspec.to_builtins(executable.main) if executable.main is not None else None,
         }
     if isinstance(executable, GeneratorCall):
         raise TypeError("a generator has no process to start")

@@ -69,7 +69,11 @@ def attempts(home: Path, trial_id: int) -> Iterator[tuple[ReplicaId, Path]]:
 
 
 def _is_number(name: str) -> bool:
-    """Return whether a folder name is a number. Trials can create folders beside attempts."""
+    """Return whether a folder name is a number.
+
+    A folder with any other name is not an attempt, because trials can create folders beside
+    attempts.
+    """
     return name.isdecimal() and name.isascii() and len(name) <= 9
 
 
@@ -102,7 +106,7 @@ def environment_dir(home: Path, digest: str) -> Path:
 
 
 def job_records_dir(home: Path) -> Path:
-    """Return the directory for the records of Kubernetes jobs. It may not exist."""
+    """Return the directory for the records of Kubernetes jobs. The directory may not exist."""
     return home / "pods"
 
 

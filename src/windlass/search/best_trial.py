@@ -51,7 +51,7 @@ def best(experiment: Experiment, metric: str | None, mode: str | None) -> Trial[
 def _looked_for(record: ExperimentRecord, metric: str | None, mode: str | None) -> tuple[str, str]:
     """Return the metric and mode to use.
 
-    Unless the caller passes both, they come from a search in the experiment.
+    Unless the caller passes both, they come from the only search in the experiment that fits.
     """
     if mode not in (None, "min", "max"):
         raise InvalidArgument(f'mode is {shown(mode)}; it must be "min" or "max".')

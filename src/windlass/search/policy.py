@@ -81,8 +81,8 @@ class SearchTrial:
 class SearchPolicy:
     """One search's trials, and the orders to stop some of them.
 
-    `value_of` returns the number that a trial's function returned. It is called for successful
-    trials that reported no value.
+    `value_of` returns the number that a trial's function returned. `value_of` is called for
+    successful trials that reported no value.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class SearchPolicy:
         return orders
 
     def next_due(self, now: float) -> float | None:
-        """Return after how many seconds an order may be due without any new event, or None."""
+        """Return the seconds until an order may be due without a new event, or None if never."""
         left = [
             tried.stop_requested_at
             + (_DEAF_SECONDS if tried.reports_since_request >= _DEAF_REPORTS else _PATIENCE)
@@ -198,7 +198,7 @@ class SearchPolicy:
     def begun(self, record: TrialRecord, now: float) -> None:
         """Register a newly added trial.
 
-        Its state arrives in the event stream later, after its values.
+        This is necessary, because the event stream reports a trial's values before its state.
         """
         if self.is_mine(record):
             self._begun(record, now)

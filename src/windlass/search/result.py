@@ -79,7 +79,7 @@ class SearchResult:
     def importances(self) -> dict[str, float]:
         """Each parameter's importance, computed with Optuna's PED-ANOVA. The sum is 1.
 
-        The result is empty until ten trials have run to their end, because fewer are not
+        The result is empty until ten trials have run to their end, because fewer trials are not
         conclusive.
 
         ```python

@@ -119,7 +119,7 @@ def check_same(
     """Return the settings to resume a search with.
 
     If the requested settings differ from the recorded ones, raise Conflict. The number of trials
-    may differ. If the user passed no seed, the recorded one is used.
+    may differ. If the user passed no seed, the recorded seed is used.
     """
     free = ("trials",) if is_seeded else ("trials", "seed")
     before, now = _flat(recorded, free), _flat(msgspec.to_builtins(requested), free)

@@ -30,7 +30,7 @@ def search(
     concurrent: int, name: str, seed: int | None, timeout: float | str | None, args: Any,
     min_steps: int = 1, reduction: int = 4, labels: Sequence[str] = (), to_continue: str = "",
 ) -> SearchResult:  # fmt: skip
-    """Run a search until it ends. If it already exists, continue it.
+    """Run a search until it ends. If the search already exists, continue it.
 
     `to_continue` explains how to continue an interrupted search. The default is a Python call.
     """
@@ -77,7 +77,7 @@ def _claim(
     """Record a search's settings and return the settings to use.
 
     If the search is already recorded, its recorded settings are used. An error is raised if the
-    requested ones differ.
+    requested settings differ.
     """
     # The PATCH below may increase the number of trials, so check all other settings first.
     before = experiment_now(client, experiment).searches.get(name)

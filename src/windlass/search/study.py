@@ -92,7 +92,8 @@ class Study:
         """Report a trial's intermediate value. Return True if Optuna would stop the trial now.
 
         Successive halving evaluates a trial only at certain steps. Only the values at those steps
-        are passed to Optuna, because each value costs more the more values precede it.
+        are passed to Optuna, because adding a value takes longer the more values the trial already
+        has.
         """
         if step < self._next_steps[number]:
             return False
@@ -173,9 +174,11 @@ def load_optuna() -> Any:
     except ImportError as error:
         if error.name != "optuna":
             raise
+        from windlass.installation import extra_hint
+
         raise Unsupported(
             "A search needs Optuna, which is not installed here.",
-            hint="Install it: pip install 'optuna>=4', which is the extra windlass[search]",
+            hint=extra_hint("search", "'optuna>=4'"),
         ) from None
     return optuna
 

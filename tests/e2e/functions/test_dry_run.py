@@ -18,6 +18,7 @@ import pytest
 import windlass as wl
 from harness import Project
 from windlass.model.job import ProcessCall
+from windlass.packaging.project_root import is_installed
 
 WITNESS = """
     import json, os, pathlib, sys
@@ -43,6 +44,9 @@ def here(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
     project.write("pyproject.toml", "")
     project.write("witness.py", WITNESS)
     monkeypatch.chdir(project.path)
+    # Otherwise the snapshot contains tests, which pytest imported from outside the project.
+    paths = [path for path in sys.path if is_installed(f"{path}/") or path.endswith("/src")]
+    monkeypatch.setattr(sys, "path", paths)
     return project
 
 

@@ -107,7 +107,7 @@ def test_experiments_count_their_trials_by_state(crowd: None) -> None:
     assert ids(crowd_of.list_trials(sort_by="-id", limit=2)) == [MANY, MANY - 2]
     assert ids(crowd_of.list_trials(state="RUNNING")) == []
     assert crowd_of.created == wl.get_trial(2).created
-    assert repr(crowd_of) == f"<Experiment 2 crowd: RUNNING, {MANY - 2} trials>"
+    assert repr(crowd_of) == f"<Experiment 2 crowd: {MANY - 2} trials ({MANY - 2} queued)>"
 
 
 def test_a_queued_trial_shows_its_reason_and_its_position(crowd: None) -> None:

@@ -115,9 +115,9 @@ def job_problems(job: JobBase) -> list[Problem]:
 
 
 def unchecked_group(roles: Mapping[str, Any], whole: Mapping[str, Any]) -> JobGroup:
-    """Build a job group without the usual error for an invalid group.
+    """Build a job group without checking it.
 
-    `job_problems` can then list all problems with the group.
+    An invalid group raises no error here, so that `job_problems` can list all problems with it.
     """
     group = object.__new__(JobGroup)
     for name, value in {**_DEFAULTS, **whole, "roles": dict(roles)}.items():

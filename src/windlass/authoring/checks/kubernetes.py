@@ -84,7 +84,7 @@ def build_options(
 ) -> KubernetesOptions:
     """Convert a checked executor to Kubernetes options.
 
-    `namespace` is the namespace of the job's other roles. `volumes` are the volumes set on the
+    `namespace` is used if the executor sets no namespace. `volumes` are the volumes set on the
     whole job.
 
     >>> from windlass.authoring.public.executors import Kubernetes

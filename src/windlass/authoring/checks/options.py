@@ -163,9 +163,10 @@ def check_replicas(replicas: Any) -> list[Problem]:
 
 
 def check_framework(framework: Any) -> list[Problem]:
-    """Return a problem if the framework does not exist. Skip this check in a trial.
+    """Return a problem if the framework does not exist.
 
-    The framework was already checked when the trial was submitted.
+    A trial skips this check, because the framework was already checked when the trial was
+    submitted.
     """
     if framework is None or IS_TRIAL:
         return []

@@ -137,7 +137,8 @@ class _Scanner:
     def _note(self, path: Keys, position: int, *, is_own: bool = False) -> None:
         """Record the line of a key.
 
-        The first occurrence of a key counts, unless the key also has its own table header.
+        If the key has its own table header, the header's line is recorded, or else the line of the
+        key's first occurrence.
         """
         if is_own or path not in self._lines:
             self._lines[path] = bisect_right(self._breaks, position - 1) + 1

@@ -61,7 +61,10 @@ class CommandOptions:
 def draft_command(
     client: Client, command: Sequence[str] | str, options: CommandOptions, *, where: str = ""
 ) -> Draft:
-    """Build the request for a trial that runs a command. A string runs in `/bin/sh`."""
+    """Build the request for a trial that runs a command.
+
+    If `command` is a string, `/bin/sh` runs it.
+    """
     from windlass.authoring.prepare.programs import command_name
 
     argv = _words(command, where)
@@ -182,7 +185,7 @@ def _check(options: CommandOptions, where: str) -> None:
 def _resources(options: CommandOptions) -> Resources:
     """Return the resources to reserve for a command or shell.
 
-    By default, these are none, so that the command need not wait in the queue.
+    By default, nothing is reserved, so that the command need not wait in the queue.
     """
     return replace(
         build_resources(options.cpus, options.memory, options.accelerator),
@@ -261,7 +264,7 @@ def _own_python(client: Client) -> Python:
 def _secrets(options: CommandOptions, origin: TrialRecord | None) -> dict[str, str]:
     """Return the values of the secrets named by the options or the trial `origin`.
 
-    A secret of this trial is left out if it is not in this environment.
+    A secret that only `origin` names is left out if this process's environment does not contain it.
     """
     names = origin.spec.secret_names if origin else ()
     own = {name: os.environ[name] for name in names if name in os.environ}

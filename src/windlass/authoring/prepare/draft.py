@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from windlass.authoring.prepare.call_site import (
 from windlass.authoring.prepare.code_source import Source, cache_of
 from windlass.authoring.prepare.large_call import LARGE_CALL, warn_of_large_call
 from windlass.authoring.prepare.options import Options, refuse_recorded_secrets
+from windlass.client.connection.script_loading import refuse_while_loading
 from windlass.model.job import (
     Code,
     Executable,
@@ -31,11 +32,14 @@ from windlass.model.job import (
 )
 from windlass.model.records import Recipe, TrialKind
 from windlass.model.requests import CreateTrial, Private
+from windlass.model.text.names import DEFAULT
 from windlass.packaging.draft import Call, Draft, Program, mask, mask_sources
 from windlass.packaging.function_sources import FunctionSource, dump_lines, find_sources
 from windlass.packaging.large_values import LargeValues
+from windlass.packaging.main_script import MainScript, find_main_script
 from windlass.packaging.params import describe_params
 from windlass.packaging.pickling import pack_call
+from windlass.packaging.project_root import project_name
 
 if TYPE_CHECKING:
     from windlass.authoring.public.packaged import Packaged
@@ -51,7 +55,8 @@ class Filing(msgspec.Struct, frozen=True, kw_only=True):
     """The experiment, labels and other data that are recorded with a new trial."""
 
     experiment: str
-    experiment_id: int | None = None  # None: the newest experiment with this name
+    project: str = DEFAULT
+    experiment_id: int | None = None  # None: the project's newest experiment with this name
     key: str = ""  # the idempotency key, or "" to always create a new trial
     labels: tuple[str, ...] = ()
     auxiliary: bool = False
@@ -80,6 +85,7 @@ class Plan:
         packages: Sequence[str] | str | None,
         packaged: Mapping[str, Packaged] = {},
     ) -> None:
+        refuse_while_loading(name)
         endpoint = client.transport.endpoint
         for package in packaged.values():
             package.check_server(endpoint)
@@ -98,6 +104,7 @@ class Plan:
         self._lock = _resolve(packages, client)
         self._large_values = LargeValues()
         self._source = None if call_site is None else Source(client, call_site)
+        self._last_script: tuple[object, object, MainScript] | None = None
         # Holding the values keeps their ids from being reused.
         self._last_sources: (
             tuple[tuple[int, ...], Sequence[Any], tuple[FunctionSource, ...]] | None
@@ -157,6 +164,7 @@ class Plan:
         whose = packaged or self._source
         assert whose is not None  # noqa: S101 -- unpackaged roles have a source
         function, root = program.function, whose.call_site.root.path
+        outside = whose.outside_folders
 
         def describe(by_value: Sequence[Any]) -> bytes:
             sources = self._sources_of(by_value, whose)
@@ -164,11 +172,32 @@ class Plan:
                 draft.sources += sources
             return dump_lines(sources)
 
-        call = pack_call(function, program.args, program.kwargs, root, self._large_values, describe)
+        script = self._script_of(function, whose)
+        call = pack_call(
+            function, program.args, program.kwargs, root, self._large_values, describe,
+            outside, script,
+        )  # fmt: skip
         if call.size > LARGE_CALL:
-            warn_of_large_call(program, call.size, root)
+            warn_of_large_call(program, call.size, (str(root), *outside))
         qualname = getattr(function, "__qualname__", type(function).__qualname__)
-        return FunctionCall(payload=draft.attach_call(call), qualname=qualname)
+        main = None
+        if call.uses_main:
+            main = script.module()
+            argv = mask(main.argv, self._secrets.values())
+            main = msgspec.structs.replace(main, argv=argv)
+        return FunctionCall(payload=draft.attach_call(call), qualname=qualname, main=main)
+
+    def _script_of(self, function: Callable[..., Any], whose: Source | Packaged) -> MainScript:
+        """Return the script that this process runs.
+
+        The result is cached, so that the calls of a `map` look for the script only once.
+        """
+        root = whose.call_site.root.path
+        last = self._last_script
+        if last is None or last[0] is not function or last[1] is not whose:
+            script = find_main_script(function, root, whose.has_file)
+            last = self._last_script = function, whose, script
+        return last[2]
 
     def _sources_of(
         self, values: Sequence[Any], whose: Source | Packaged
@@ -211,6 +240,7 @@ class Plan:
         return CreateTrial(
             key=filing.key or uuid.uuid4().hex,
             experiment=filing.experiment,
+            project=filing.project,
             experiment_id=filing.experiment_id,
             labels=filing.labels,
             auxiliary=filing.auxiliary,
@@ -253,6 +283,17 @@ def build_private(secrets: Mapping[str, str], *, embedded: bool) -> Private:
     )
 
 
+def default_filing(experiment: str | None, name: str, call_site: CallSite | None) -> Filing:
+    """Return the experiment of a trial.
+
+    Without an experiment from the user, this is an experiment with the program's or function's name
+    in a project that is named after the project's folder.
+    """
+    if experiment is not None or call_site is None:
+        return Filing(experiment=experiment or name)
+    return Filing(experiment=name, project=project_name(call_site.root))
+
+
 def build_plan(client: Client, options: Options, default_name: str, call_site: CallSite) -> Plan:
     """Build a plan from `@wl.run` options, for a function, a script or a command."""
     if options.template is not None:
@@ -264,7 +305,7 @@ def build_plan(client: Client, options: Options, default_name: str, call_site: C
         options.outline(),
         call_site,
         name=options.name or default_name,
-        filing=Filing(experiment=options.experiment or default_name),
+        filing=default_filing(options.experiment, default_name, call_site),
         secrets=options.secret_values(),
         packages=options.packages,
     )
@@ -275,7 +316,7 @@ def _resolve(
 ) -> tuple[tuple[str, ...], str | None]:
     """Return the packages of the option `packages`, and a lock that pins all versions.
 
-    The lock is the text of a requirements file. It is None without the option.
+    The lock is the text of a requirements file. The lock is None if the option is not set.
     """
     if not packages:
         return (), None

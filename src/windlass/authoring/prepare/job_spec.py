@@ -24,7 +24,7 @@ from windlass.authoring.checks.job import (
 from windlass.authoring.checks.options import callers_level
 from windlass.authoring.checks.policies import read_policy
 from windlass.authoring.prepare.call_site import CallSite
-from windlass.authoring.prepare.draft import TO_COME, Filing, Plan
+from windlass.authoring.prepare.draft import TO_COME, Filing, Plan, default_filing
 from windlass.authoring.prepare.exact_json import call_as_json, words_as_json
 from windlass.authoring.prepare.options import (
     build_resources,
@@ -74,7 +74,7 @@ class PreparedJob:
     """A checked job with everything needed to submit it."""
 
     name: str
-    experiment: str
+    where: Filing
     outline: JobSpec
     call_site: CallSite | None  # None if all executables are packaged
     packaged: Mapping[str, Packaged]  # packaged executables, by role
@@ -93,7 +93,7 @@ class PreparedJob:
 
     def filing(self, filing: Filing | None = None) -> Filing:
         """Return the trial's filing, including the job's recipe and labels."""
-        where = filing or Filing(experiment=self.experiment)
+        where = filing or self.where
         recipe = replace(where.recipe, arguments=dict(self.arguments), template=self.template)
         labels = tuple(dict.fromkeys((*self.labels, *where.labels)))
         return replace(where, recipe=recipe, labels=labels)
@@ -120,7 +120,7 @@ def prepare_job(
 ) -> PreparedJob:
     """Check a job or a group and prepare it for submission.
 
-    `client` reads the job's template, if it has one. By default, this is the default client.
+    `client` reads the job's template, if the job has one. By default, this is the default client.
     `similar` is the same job with other arguments, so its call site is reused.
     """
     template = ""
@@ -152,9 +152,10 @@ def prepare_job(
     refuse_recorded_secrets(secrets, recorded, "in args= or env=, which are")
     _warn_of_dropped_arguments(roles)
     name = _default_name(job)
+    packaged_call_site = next((item.call_site for item in packaged.values()), None)
     return PreparedJob(
         name=job.name or name,
-        experiment=job.experiment or name,
+        where=default_filing(job.experiment, name, call_site or packaged_call_site),
         outline=build_outline(job),
         call_site=call_site,
         packaged=packaged,
@@ -258,10 +259,7 @@ def _seconds(duration: str | float | None) -> float | None:
 
 
 def _default_name(job: JobBase) -> str:
-    """Return a job's default name, which is the program of its first role.
-
-    Services are skipped.
-    """
+    """Return a job's default name, which is the program of its first role that is not a service."""
     framework, roles = framework_of(job), roles_of(job)
     serving = [name for name, role in roles.items() if is_service(name, role, framework)]
     first = next((name for name in roles if name not in serving), *serving[:1])

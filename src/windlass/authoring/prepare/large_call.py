@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 from windlass.authoring.checks.options import callers_level
@@ -19,7 +19,7 @@ _ADVICE = (
 _warned: set[Any] = set()  # functions already warned about; finding a large variable takes a while
 
 
-def warn_of_large_call(call: Call, size: int, root: Path) -> None:
+def warn_of_large_call(call: Call, size: int, folders: Sequence[str]) -> None:
     """Warn that a call is large, and name the arguments and variables that make it large."""
     function = call.function
     key = getattr(function, "__code__", None) or type(function)
@@ -27,7 +27,7 @@ def warn_of_large_call(call: Call, size: int, root: Path) -> None:
         return
     _warned.add(key)
     name = getattr(function, "__name__", type(function).__name__)
-    parts = find_large_parts(function, call.args, call.kwargs, root, LARGE_CALL)
+    parts = find_large_parts(function, call.args, call.kwargs, folders, LARGE_CALL)
     whole = [(f"the call of {name}", size)]
     for part, part_size in parts or whole:
         warnings.warn(

@@ -71,7 +71,7 @@ class Options:
     executor: Executor | None = None
 
     def changed(self, changes: Mapping[str, Any], where: str) -> Options:
-        """Return a copy of the options with changes. The copy is checked."""
+        """Return a copy of the options with changes, and check the copy."""
         names = [field.name for field in fields(self)]
         chosen = replace(self, **{name: changes[name] for name in changes if name in names})
         unknown = [

@@ -41,12 +41,21 @@ def package(client: Client, executables: Sequence[Executable | Packaged]) -> lis
         None if isinstance(item, Packaged) else find_call_site([item]) for item in executables
     ]
     by_value: dict[Root, list[Any]] = {}
+    projects: dict[Root, Source] = {}
     for executable, call_site in zip(executables, call_sites, strict=True):
-        if isinstance(executable, PythonFunction) and call_site is not None:
+        if call_site is None:
+            continue
+        tree = _tree_of(call_site.root)
+        if tree not in projects:
+            projects[tree] = Source(client, call_site)
+        if isinstance(executable, PythonFunction):
             # Raise pickling errors now rather than when the first job is submitted.
-            values = by_value.setdefault(_tree_of(call_site.root), [])
+            values = by_value.setdefault(tree, [])
             function = plain_function(executable.function)
-            pack_call(function, (), {}, call_site.root.path, describe=_collector(values))
+            pack_call(
+                function, (), {}, call_site.root.path,
+                describe=_collector(values), outside=projects[tree].outside_folders,
+            )  # fmt: skip
     sources: dict[Root, _Sent] = {}
     packages = []
     for executable, call_site in zip(executables, call_sites, strict=True):
@@ -57,7 +66,7 @@ def package(client: Client, executables: Sequence[Executable | Packaged]) -> lis
         assert call_site is not None  # noqa: S101 -- set unless packaged
         tree = _tree_of(call_site.root)
         if tree not in sources:
-            sources[tree] = _send(client, Source(client, call_site), by_value.get(tree, ()))
+            sources[tree] = _send(client, projects[tree], by_value.get(tree, ()))
         sent = sources[tree]
         packages.append(
             Packaged(
@@ -69,6 +78,7 @@ def package(client: Client, executables: Sequence[Executable | Packaged]) -> lis
                 name=executable_name(executable),
                 argv=command_words(executable, call_site),
                 call_site=call_site,
+                source_code=sent.source.describe(call_site),
                 provenance=msgspec.structs.replace(sent.source.provenance, packages=sent.listed),
                 flaw=executable_flaw(executable),
                 functions=sent.functions,

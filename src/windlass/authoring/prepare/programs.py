@@ -79,7 +79,7 @@ def executable_name(executable: Executable | Packaged) -> str:
 def find_call_site(executables: Iterable[Executable]) -> CallSite:
     """Return the call site of the first executable that determines a project.
 
-    If none does, return this process's call site.
+    If no executable does, return this process's call site.
     """
     for executable in executables:
         match executable:
@@ -108,7 +108,7 @@ def build_program(
 def command_words(executable: Executable, call_site: CallSite | None) -> tuple[str, ...]:
     """Return an executable's command line, without arguments.
 
-    The paths are valid in the trial. For a function, the command line is empty.
+    Paths in the command line are paths in the trial. For a function, the command line is empty.
     """
     assert call_site is not None  # noqa: S101 -- packaged programs have argv
     match executable:
@@ -136,7 +136,7 @@ def record_params(executable: Executable, arguments: Arguments) -> dict[str, Any
 def program_params(own: Sequence[str], arguments: Arguments) -> dict[str, Any]:
     """Return a program's parameters, for the trial's record.
 
-    They come from the command's own words (`own`) and from the job's arguments.
+    The parameters come from the command's own words (`own`) and from the job's arguments.
     """
     if isinstance(arguments, Mapping):
         return {**read_params(own), **_without_raw(arguments)}

@@ -53,7 +53,10 @@ class Sweep:
         self._progress: MapProgress | None = None
 
     def begin(self) -> None:
-        """Submit the first trials. If a submission fails, stop those already submitted."""
+        """Submit the first trials.
+
+        If a submission fails, stop the trials that were already submitted.
+        """
         try:
             self._submit_ahead()
         except BaseException:  # Ctrl-C must stop all trials, too
@@ -115,7 +118,8 @@ class Sweep:
     def _stop_rest(self) -> None:
         """Stop the remaining trials, newest first.
 
-        With the oldest first, each stop would free capacity for a waiting trial to start.
+        If the oldest were stopped first, each stop would free capacity, in which a newer trial
+        would start.
         """
         self._recover_sent()
         for trial in reversed(self._waiting):
@@ -124,7 +128,7 @@ class Sweep:
     def _recover_sent(self) -> None:
         """Find the trials of a submission whose response was lost.
 
-        Either all of them exist, or none.
+        The server has created either all of these trials or none.
         """
         drafts, self._sending = self._sending, []
         if not drafts or self._client is None:

@@ -41,6 +41,7 @@ class Packaged:
     name: str  # the default name of its jobs
     argv: tuple[str, ...]  # with paths valid in the trial; empty for a function
     call_site: CallSite
+    source_code: Code
     provenance: Provenance
     flaw: str = ""  # why its module cannot run, unless packages= provides the module
 
@@ -49,7 +50,12 @@ class Packaged:
     @property
     def code(self) -> Code:
         """The `code` field of a job's specification."""
-        return msgspec.structs.replace(self.call_site.code(self.tree), functions=self.functions)
+        return msgspec.structs.replace(self.source_code, tree=self.tree, functions=self.functions)
+
+    @property
+    def outside_folders(self) -> tuple[str, ...]:
+        """The folders of captured packages outside the project."""
+        return captured_folders(self.source_code)
 
     def has_file(self, path: str) -> bool:
         """Return whether a file was uploaded with the project."""
@@ -71,6 +77,11 @@ class Packaged:
 
         count = "1 file" if self.files == 1 else f"{self.files} files"
         return f"<Packaged {self.name}: tree {self.tree[:12]}, {count}, {format_size(self.size)}>"
+
+
+def captured_folders(code: Code) -> tuple[str, ...]:
+    """Return the author's folders outside the project that the snapshot contains."""
+    return tuple(package.path for package in code.packages if package.folder)
 
 
 def server_of(endpoint: Endpoint) -> str:

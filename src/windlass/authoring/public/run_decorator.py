@@ -72,6 +72,7 @@ class Function(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the function as a trial and show its output. Return its value or raise its error."""
         if _is_inside_a_trial():
+            _refuse_while_loading(self._name)
             return self._function(*args, **kwargs)
         bound = self._bind(args, kwargs)
         outcome = self._run_and_watch(args, kwargs, bound)
@@ -162,6 +163,7 @@ class Function(Generic[P, R]):
 
     def _values(self, calls: MapCalls, return_exceptions: bool) -> Iterator[R]:
         if _is_inside_a_trial():
+            _refuse_while_loading(self._name)
             return _local_values(self._function, calls, return_exceptions)
         from windlass.authoring.prepare.sweep import Sweep
 
@@ -421,6 +423,12 @@ def _is_inside_a_trial() -> bool:
     # Calls inside an external trial do create trials, because Windlass did not start the external
     # trial and reserves nothing for it.
     return "WINDLASS_TRIAL_ID" in os.environ and "WINDLASS_EXTERNAL" not in os.environ
+
+
+def _refuse_while_loading(name: str) -> None:
+    from windlass.client.connection.script_loading import refuse_while_loading
+
+    refuse_while_loading(name)
 
 
 def _local_values(

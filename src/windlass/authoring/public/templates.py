@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from windlass.authoring.checks.job import ROLE, WHOLE, check_job, job_problems
 from windlass.authoring.checks.options import OF_EXECUTOR, Problem, check_labels, unknown_option
 from windlass.authoring.prepare.exact_json import NotExact, exact_json
@@ -87,7 +89,7 @@ def plan_with_template(
     client: Client, options: Options, default_name: str, call_site: CallSite
 ) -> Plan:
     """Build the plan for a `wl.run` function whose options name a template."""
-    from windlass.authoring.prepare.draft import Filing, Plan
+    from windlass.authoring.prepare.draft import Plan, default_filing
     from windlass.authoring.prepare.job_spec import build_outline
     from windlass.authoring.prepare.options import secret_values
     from windlass.model.records import Recipe
@@ -104,8 +106,8 @@ def plan_with_template(
         build_outline(job),
         call_site,
         name=options.name or default_name,
-        filing=Filing(
-            experiment=options.experiment or default_name,
+        filing=msgspec.structs.replace(
+            default_filing(options.experiment, default_name, call_site),
             labels=template_use.labels,
             recipe=Recipe(template=template_use.name),
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from windlass.authoring.prepare.programs import arguments_among, program_params,
 from windlass.model.errors import InvalidArgument, shown
 from windlass.model.job import Executable, FunctionCall, ProcessCall, Role
 from windlass.model.records import TrialRecord
+from windlass.packaging.main_script import MainScript, find_main_script
 from windlass.packaging.params import describe_params
 from windlass.packaging.pickling import pack_arguments
 
@@ -206,12 +208,20 @@ def _change_call(
     if problems := [flaw for name in changes if (flaw := _name_flaw(name, params))]:
         raise InvalidArgument.of(problems, where=where)
     code = role.code or record.spec.code
-    packed = pack_arguments(changes, Path(code.root or "/"))
+    packed = pack_arguments(changes, Path(code.root or "/"), _own_script(call, code.root))
     before = blobs.fetch(call.changes) if call.changes else b""
     digest = blobs.attach(before + packed)  # the trial applies these changes in order
     old = record.recipe.arguments.get(role.name)
     arguments = call_as_json({**old, **changes}) if isinstance(old, dict) else None
     return RoleCall(replace(call, changes=digest), arguments, _merge_params(params, changes))
+
+
+def _own_script(call: FunctionCall, root: str) -> MainScript | None:
+    """Return the script that the trial runs again, if this process runs the same script."""
+    if call.main is None or not call.main.is_run:
+        return None
+    path = os.path.realpath(os.path.join(root, call.main.path))
+    return find_main_script(None, Path(root), lambda file: os.path.realpath(file) == path)
 
 
 def _name_flaw(name: Any, params: Mapping[str, Any]) -> str:
@@ -227,7 +237,8 @@ def _name_flaw(name: Any, params: Mapping[str, Any]) -> str:
 def _merge_params(params: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Apply changes to recorded parameters.
 
-    A parameter may be recorded inside the function's `**options`.
+    If a function takes `**options`, a parameter may be recorded inside the mapping of these
+    options.
     """
     new = dict(params)
     for name, value in describe_params(changes).items():

@@ -33,7 +33,7 @@ from windlass.authoring.rerun.arguments import Blobs, RoleCall, change_arguments
 from windlass.authoring.rerun.environment import check_environment, prepare_environment
 from windlass.client.connection.transport import request_path
 from windlass.model.errors import InvalidArgument, NotFound, SnapshotError, Unsupported, shown
-from windlass.model.job import GeneratorCall, ProcessCall, Role
+from windlass.model.job import Code, GeneratorCall, ProcessCall, Role
 from windlass.model.records import Recipe, TrialKind, TrialRecord
 from windlass.model.requests import CreateTrial
 from windlass.packaging.draft import Draft, mask
@@ -97,6 +97,7 @@ def prepare_rerun(client: Client, record: TrialRecord, changes: Changes) -> Prep
     around = prepare_environment(client, record, changes.environment, blobs)
     spec = replace(
         record.spec,
+        code=_with_unknown_states(record.spec.code),
         roles=tuple(
             _role(role, calls[role.name], env.get(role.name, {}), executors.get(role.name))
             for role in roles
@@ -189,7 +190,24 @@ def _role(role: Role, call: RoleCall, env: Mapping[str, str], executor: Local | 
         if executor.cpus is not None:
             settings["threads"] = requested.threads
         resources = replace(resources, **settings)
-    return replace(role, executable=call.executable, env={**role.env, **env}, resources=resources)
+    return replace(
+        role,
+        executable=call.executable,
+        env={**role.env, **env},
+        resources=resources,
+        code=_with_unknown_states(role.code) if role.code else None,
+    )
+
+
+def _with_unknown_states(code: Code) -> Code:
+    """Forget the states of packages that are not in the snapshot.
+
+    The rerun imports these packages as they are now.
+    """
+    packages = tuple(
+        package if package.folder else replace(package, state="") for package in code.packages
+    )
+    return replace(code, packages=packages)
 
 
 def _params(client: Client, record: TrialRecord, calls: Mapping[str, RoleCall]) -> dict[str, Any]:

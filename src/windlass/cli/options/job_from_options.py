@@ -12,6 +12,7 @@ from click.core import ParameterSource
 
 from windlass.authoring.checks.job import job_problems
 from windlass.authoring.checks.options import OF_EXECUTOR, Problem, check_labels
+from windlass.authoring.prepare.draft import Filing
 from windlass.authoring.prepare.job_spec import PreparedJob, prepare_job
 from windlass.authoring.prepare.options import Options, refuse_recorded_secrets, secret_values
 from windlass.authoring.public.executables import Command, PythonScript
@@ -88,7 +89,7 @@ def build_job(words: Sequence[str], options: Mapping[str, Any]) -> Job:
 
 
 def _add_labels(ready: PreparedJob, labels: Sequence[str]) -> PreparedJob:
-    """Add labels to a prepared job. The job may already have labels from a template."""
+    """Add labels to a prepared job, in addition to any labels from its template."""
     return replace(ready, labels=tuple(dict.fromkeys((*ready.labels, *labels))))
 
 
@@ -143,14 +144,18 @@ def read_file(
     called = {"name": ctx.params["name"], "experiment": ctx.params["experiment"]}
     Options(**called).check(WHERE, check_labels(ctx.params["labels"]))
     ready = prepare_job(read_job(path), _template_client(dry_run=dry_run))
-    ready = replace(ready, **{key: value for key, value in called.items() if value is not None})
+    if called["name"] is not None:
+        ready = replace(ready, name=called["name"])
+    if called["experiment"] is not None:
+        ready = replace(ready, where=Filing(experiment=called["experiment"]))
     return _add_labels(ready, ctx.params["labels"])
 
 
 def _template_client(*, dry_run: bool) -> Callable[[], Client] | None:
-    """Return a function that creates a client for reading templates. None means the default.
+    """Return a function that creates a client for reading templates.
 
-    For a dry run, the client does not start a server.
+    For a dry run, the client does not start a server. Otherwise, return None, which stands for the
+    default client.
     """
     if not dry_run:
         return None

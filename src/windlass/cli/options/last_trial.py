@@ -18,7 +18,7 @@ def steps_back(text: str) -> int | None:
 
 
 def find_last(steps: int) -> int:
-    """Return the id of the newest trial, or of an earlier one. Both are as in `windlass ls`."""
+    """Return the id of the trial that is `steps` before the newest trial in `windlass ls`."""
     from windlass.client.client import default_client
     from windlass.model.errors import NotFound
 

@@ -17,13 +17,15 @@ def show_experiment(id_or_name: str, *, as_json: bool) -> None:
     from windlass.cli.output.sections import print_notes, print_section
     from windlass.cli.output.text import clean, paint
     from windlass.client.client import default_client
+    from windlass.model.records import count_states
 
     record = default_client().get_experiment(id_or_name).record
     if as_json:
         print_json(record)
         return
     title = paint(f"Experiment {record.id}", bold=True)
-    print(f"{title}  {clean(record.name)}  {paint(record.state.value, bold=True)}")
+    counts = count_states(record.states) or "no trials"
+    print(f"{title}  {clean(record.name)}  {paint(counts, bold=True)}")
     if record.description:
         print(f"  {clean(record.description)}")
     print_section("", _overview(record))
@@ -41,8 +43,7 @@ def _overview(record: ExperimentRecord) -> Lines:
     yield "project", "" if record.project == "default" else record.project
     yield "labels", ", ".join(record.labels)
     yield "created", f"{format_moment(record.created)} ({format_ago(record.created, time.time())})"
-    states = ", ".join(f"{count} {state.lower()}" for state, count in record.states.items())
-    yield "trials", f"{record.trials}" + (f" ({states})" if states else "")
+    yield "trials", str(record.trials)
     yield "auxiliary", str(record.auxiliary or "")
     yield "searches", ", ".join(record.searches)
     yield "priority", str(record.priority or "")

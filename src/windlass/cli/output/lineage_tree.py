@@ -16,8 +16,8 @@ _MOST = 40  # print at most this many trials
 class Branch(NamedTuple):
     """One trial in the printed tree of a trial's origins and reruns.
 
-    `lines` are the line-drawing characters before its name. `changes` describes how it differs from
-    the trial that it reruns.
+    `lines` are the line-drawing characters before the trial's name. `changes` describes how the
+    trial differs from the trial that it reruns.
     """
 
     lines: str

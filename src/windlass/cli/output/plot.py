@@ -101,7 +101,7 @@ def _marks_between(low: float, high: float, number: int, *, log: bool) -> list[f
 class _Canvas:
     """A drawing area of character cells, each with one or more dots.
 
-    Each cell has the colour of the curve that was last drawn in it.
+    Each cell has the colour of the curve that was last drawn in that cell.
     """
 
     def __init__(self, width: int, height: int, *, plain: bool, marks: str) -> None:

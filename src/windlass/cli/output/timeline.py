@@ -251,7 +251,7 @@ class _History:
                 yield _HistoryEntry(event.time, 4, Mark.WARNING if is_bad else Mark.NOTE, what)
 
     def _from_order(self, event: Event) -> Iterator[_HistoryEntry]:
-        """Yield an entry for a requested start or stop, if it has not happened yet.
+        """Yield an entry for a requested start or stop that has not happened yet.
 
         An event that names no attempt becomes an entry with the event's message.
         """
@@ -271,7 +271,10 @@ class _History:
         yield _HistoryEntry(event.time, 1, Mark.NOTE, what, who)
 
     def _restart(self, message: str) -> str:
-        """Describe a restart. Omit the replica's name if the previous entry has it."""
+        """Describe a restart.
+
+        Omit the replica's name if the previous entry already names this replica.
+        """
         counted, key = _RESTART.search(message), self._subject(message)
         ended = self._attempts.get(key) if key else None
         if counted is None or key is None or ended is None or ended.ended is None:

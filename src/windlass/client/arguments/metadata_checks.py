@@ -73,7 +73,8 @@ def check_priority(priority: Any) -> int:
 def check_place(project: Any) -> int | str:
     """Return the id of a `wl.Project`, or a valid project name.
 
-    An id stays correct if another program renames the project before the request is sent.
+    For a `wl.Project`, the id is used instead of the name, because another program may rename the
+    project before the request is sent.
     """
     from windlass.model.text import names
 
@@ -132,7 +133,10 @@ def check_url(url: Any) -> str:
 
 
 def find_named(what: str, name: Any, entries: Sequence[Any]) -> Any:
-    """Return the entry with the given name. If none exists, the error suggests a similar name."""
+    """Return the entry with the given name.
+
+    If no entry has this name, the error suggests a similar name.
+    """
     import difflib
 
     for entry in entries:

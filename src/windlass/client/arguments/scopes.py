@@ -10,7 +10,7 @@ _HOW = {"experiment": "ls --experiments", "trial": "ls"}  # all other nouns use 
 
 
 def scope(noun: str, value: Any) -> dict[str, Any]:
-    """Return the query parameters that limit a list to one resource. Names go to the server as is.
+    """Return the query parameters that limit a list to one resource. Names are sent unchanged.
 
     >>> scope("project", "vision"), scope("experiment", 3), scope("trial", None)
     ({'project': 'vision'}, {'experiment_id': 3}, {})
@@ -70,7 +70,8 @@ def whole_number(value: Any) -> int | None:
 def is_resource(value: Any, noun: str) -> bool:
     """Return whether a value is a resource of this kind, such as a `wl.Project` for "project".
 
-    This module cannot import the resource classes, because they import this module.
+    The check does not use `isinstance`, because the resource classes import this module, so this
+    module cannot import them.
     """
     return getattr(type(value), "_collection", None) == f"{noun}s"
 

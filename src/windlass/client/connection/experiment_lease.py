@@ -17,9 +17,9 @@ from windlass.model.records import ExperimentRecord
 class ExperimentLease(Stream[str]):
     """Holds an experiment's lease until `release` is called or the process ends.
 
-    The lease keeps the experiment open on the server. While it is held, a thread keeps a stream to
-    the server open, and reopens it if it breaks. Meanwhile, the server keeps the lease for a short
-    time.
+    The lease keeps the experiment open on the server. While the lease is held, a thread keeps a
+    stream to the server open. If the stream breaks, the server keeps the lease for a short time, in
+    which the thread opens the stream again.
     """
 
     def __init__(self, transport: Transport, experiment_id: int) -> None:

@@ -38,7 +38,7 @@ class Shown(NamedTuple):
 class Over(NamedTuple):
     """The end of a shell's output stream.
 
-    Either the shell has ended, or the client did not ask to follow it.
+    Either the shell has ended, or the client requested only the existing output.
     """
 
     record: TrialRecord
@@ -143,7 +143,7 @@ class InputThread:
         self._thread.start()
 
     def begin(self) -> None:
-        """Start sending queued input. Call this once the shell is running."""
+        """Start sending queued input. Call this method when the shell is running."""
         with self._changed:
             self._has_begun = True
             self._changed.notify()

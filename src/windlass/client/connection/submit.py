@@ -149,7 +149,10 @@ def _supply(
 def _upload_missing(
     transport: Transport, drafts: Sequence[Draft], lacking: set[str]
 ) -> Snapshot | None:
-    """Upload missing blobs for drafts with a common snapshot. Return the snapshot if it changed."""
+    """Upload missing blobs for drafts with a common snapshot.
+
+    If files have changed, return a new snapshot.
+    """
     first = drafts[0]
     blobs = {digest: data for draft in drafts for digest, data in draft.blobs.items()}
     large = {digest: names for draft in drafts for digest, names in draft.large.items()}

@@ -107,7 +107,7 @@ class Transport:
 
     @property
     def known_endpoint(self) -> Endpoint | None:
-        """The server that has received requests. None if this process has sent none yet."""
+        """The server that has received requests, or None if no request was sent yet."""
         return self._endpoint
 
     def ask(

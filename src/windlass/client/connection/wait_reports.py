@@ -24,7 +24,8 @@ _screens: list[Callable[[str], object]] = []  # the print functions of open view
 def first_report_after() -> float:
     """Return the seconds of waiting after which the first report appears.
 
-    The environment variable `WINDLASS_REPORT_WAITS` sets them, or prevents reports with `never`.
+    The environment variable `WINDLASS_REPORT_WAITS` sets this number. Its value `never` prevents
+    reports.
     """
     setting = os.environ.get(VARIABLE, "")
     try:
@@ -70,7 +71,7 @@ def is_screen_open() -> bool:
 def await_answer(connected: socket.socket, describe: Callable[[], str], timeout: float) -> None:
     """Wait for a server's response, and report a long wait.
 
-    This function returns before `timeout`, even without a response.
+    This function may return before the response arrives, but never later than `timeout` seconds.
     """
     poll = select.poll()
     poll.register(connected, select.POLLIN)

@@ -232,7 +232,10 @@ class DryTrial(Trial[R]):
         raise nothing_ran()
 
     def _change(self, **_changes: Any) -> Self:
-        """Return this object unchanged. The caller has already checked the arguments."""
+        """Return this object without changing anything.
+
+        The caller has already checked the arguments.
+        """
         return self
 
     def _masked(self, text: str) -> str:

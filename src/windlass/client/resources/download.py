@@ -163,7 +163,7 @@ def fetch_tree(transport: Transport, digest: str, what: str) -> Tree:
     if digest not in manifests:
         raise NotFound(f"The list of files of the {what} {digest[:12]} is no longer on the server.")
     try:
-        return read_tree(manifests[digest])
+        return read_tree(manifests[digest], outside_links=what == "code")
     except RestoreError as error:
         raise WindlassError(f"The {what} {digest[:12]} cannot be written: {error}.") from error
 

@@ -83,7 +83,7 @@ def _curves_of(transport: Transport, record: TrialRecord) -> dict[str, CurvePoin
 def _quick(transport: Transport) -> Iterator[Transport | None]:
     """Yield a transport that neither waits long nor starts a server, or None if there is none.
 
-    An error of a request ends the `with` block.
+    If a request in the `with` block fails, the block ends without raising the error.
     """
     endpoint = transport.known_endpoint
     quick = None if endpoint is None else Transport(endpoint=endpoint, timeout=_PATIENCE)

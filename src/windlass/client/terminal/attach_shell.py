@@ -298,7 +298,10 @@ class _DetachKeys:
         return False, keys
 
     def give_up(self) -> bytes:
-        """Stop waiting for a second Ctrl-]. Return the first one to send, or b""."""
+        """Stop waiting for a second Ctrl-].
+
+        Return the first Ctrl-], which is to be sent to the shell, or b"" if there was none.
+        """
         held, self.due = (DETACH if self.due is not None else b""), None
         return held
 
@@ -322,7 +325,11 @@ def _signals(tells: int) -> Iterator[None]:
 
 
 def _note(_number: int, _frame: object) -> None:
-    """Do nothing. Python writes a signal to the pipe only if the signal has a handler."""
+    """Do nothing.
+
+    This handler is necessary, because Python reports a signal through the wakeup pipe only if the
+    signal has a handler.
+    """
 
 
 def size_here() -> tuple[int, int]:

@@ -43,7 +43,7 @@ class Lanes:
         self.rename(names)
 
     def rename(self, names: Sequence[str]) -> None:
-        """Set the names of all replicas in order. Their number can change."""
+        """Set the names of all replicas in order. The number of replicas may differ from before."""
         self._positions = {name: position for position, name in enumerate(names)}
         self._width = max(map(len, names), default=0)
 

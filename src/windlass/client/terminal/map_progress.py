@@ -28,8 +28,9 @@ _WAITING = (TrialState.QUEUED, TrialState.SUSPENDED)
 class MapProgress:
     """Shows a text such as "train: 7 of 20 done, 2 running, 1 failed" while a `map` waits.
 
-    In a terminal, this text precedes the status of the trial whose value comes next. A file or a
-    pipe gets occasional lines. `is_own` returns whether a trial belongs to the `map`.
+    In a terminal, this text precedes the status of the trial whose value comes next. In a file or a
+    pipe, the text appears as occasional lines. `is_own` returns whether a trial belongs to the
+    `map`.
     """
 
     def __init__(self, name: str, is_own: Callable[[int], bool], total: Callable[[], int]) -> None:

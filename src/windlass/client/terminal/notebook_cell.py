@@ -17,7 +17,10 @@ _MOST_NOTES = 5
 
 
 def in_notebook() -> bool:
-    """Return whether this process runs the cells of a notebook. IPython is not imported."""
+    """Return whether this process runs the cells of a notebook.
+
+    This check does not import IPython.
+    """
     ipython = sys.modules.get("IPython")
     get_shell = getattr(ipython, "get_ipython", None)
     shell = get_shell() if get_shell is not None else None
@@ -38,7 +41,7 @@ class CellOutput:
         return bool(self._id)
 
     def show(self, html: str, text: str) -> None:
-        """Replace the output. Equal content is not sent again."""
+        """Replace the output. Content that the output already shows is not sent again."""
         if html == self._html:
             return
         self._html = html
@@ -80,7 +83,10 @@ class CellStatus:
             self._show()
 
     def end(self, status: str = "") -> None:
-        """Remove the status. If there is no note, `status` replaces a status that was shown."""
+        """Remove the status.
+
+        If a status was shown and the cell has no notes, show `status` as a note.
+        """
         with self._lock:
             if status and self.is_shown and not self._notes:
                 self._notes.append(status)

@@ -29,7 +29,7 @@ class Redraw:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether `stop` was called. A call that is still running must then draw nothing."""
+        """Whether `stop` was called. From then on, a running call must draw nothing more."""
         return self._stop.is_set()
 
     def _run(self) -> None:

@@ -35,7 +35,7 @@ def sigterm_interrupts() -> Iterator[Interruption]:
     """Let SIGTERM raise KeyboardInterrupt in the `with` block and end the program afterwards.
 
     SIGTERM keeps its usual effect if the program handles SIGTERM itself, waits in another thread,
-    or is itself a trial. A trial also receives SIGTERM when it is suspended.
+    or is itself a trial. For a trial, SIGTERM may only mean that the trial is suspended.
     """
     interruption = Interruption()
     is_default = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

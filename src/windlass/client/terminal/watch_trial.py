@@ -181,9 +181,10 @@ class _Watcher:
             self._view.note(turn)
 
     def _announce_wait(self, trial: TrialRecord) -> None:
-        """Explain once that this process's trial keeps its resources while it waits for another.
+        """Explain once that this process's trial keeps its resources while it waits.
 
-        The other trial may be waiting for those very resources.
+        The user should know this, because the trial that it waits for may need those very
+        resources.
         """
         me = os.environ.get("WINDLASS_TRIAL_ID")
         if "WINDLASS_EXTERNAL" in os.environ:

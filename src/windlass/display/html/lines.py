@@ -17,7 +17,7 @@ StyledLine = Sequence[tuple[str, str]]  # texts with their styles
 
 
 def lines_page(lines: Iterable[StyledLine], *, rest: str = "") -> str:
-    """Return a fragment that consists of lines. `rest` says how to see all of them."""
+    """Return a fragment that consists of lines. `rest` is text that says how to see all lines."""
     budget = Budget()
     body = "".join(budget.limit(_line(line) for line in lines))
     more = span(f"More lines are not shown. {rest}".rstrip(), "dim") if budget.has_cut else ""
@@ -29,6 +29,6 @@ def _line(line: StyledLine) -> str:
 
 
 def _part(value: str, style: str) -> str:
-    """Escape a part of a line. Its spaces stay, because they align columns."""
+    """Escape a part of a line. Spaces are kept, because they align columns."""
     content = escape(clean_lines(value[:_LONGEST]).replace("\n", " "))
     return f'<span class="wl-{_STYLES.get(style, style)}">{content}</span>' if style else content

@@ -40,7 +40,10 @@ def sparkline(
 
 
 def _scale(values: Sequence[float], first: float, last: float) -> Callable[[float], float]:
-    """Return a function that maps values linearly to pixels. Equal values get the middle."""
+    """Return a function that maps values linearly to pixels.
+
+    If all values are equal, they are in the middle.
+    """
     low, high = min(values), max(values)
     half = high / 2 - low / 2  # halves, because the difference may overflow
 

@@ -39,7 +39,7 @@ class CurvePoints(NamedTuple):
 
 
 def trial_page(trial: TrialRecord, curves: Mapping[str, CurvePoints], now: float) -> str:
-    """Return a trial as HTML. `curves` has the curves of its metrics, as far as they are known."""
+    """Return a trial as HTML. `curves` has the known curves of the trial's metrics."""
     head = line(
         dot(STATE_COLOURS[trial.state]) + span(f"Trial {trial.id}", "bold"),
         text(trial.name),

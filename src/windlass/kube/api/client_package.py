@@ -15,9 +15,11 @@ def load_kubernetes() -> Any:
     except ImportError as error:
         if (error.name or "").partition(".")[0] != "kubernetes":
             raise
+        from windlass.installation import extra_hint
+
         raise Unsupported(
             "The Kubernetes backend needs the Kubernetes Python client, which is not "
             "installed here.",
-            hint="Install it: pip install 'windlass[kubernetes]'",
+            hint=extra_hint("kubernetes", "kubernetes prometheus-client"),
         ) from None
     return kubernetes

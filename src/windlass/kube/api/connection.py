@@ -374,7 +374,10 @@ def _from_pod(kubernetes: Any, configuration: Any) -> _ConfigurationSource:
 
 
 def _never_prompt() -> None:
-    """Silence urllib3's warning about unverified certificates. The user chose `skip_tls`."""
+    """Silence urllib3's warning about unverified certificates.
+
+    The user has accepted such certificates with `skip_tls`.
+    """
     import urllib3
 
     urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)

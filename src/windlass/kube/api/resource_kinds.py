@@ -66,7 +66,10 @@ def uid_of(obj: Object) -> str:
 
 
 def location_of(obj: Object) -> tuple[str, str]:
-    """Return the namespace and the name of an object. A later object may have the same name."""
+    """Return the namespace and the name of an object.
+
+    Unlike a uid, they may also belong to a later object.
+    """
     return str(obj["metadata"].get("namespace", "")), str(obj["metadata"]["name"])
 
 

@@ -75,7 +75,7 @@ def forget_login(home: Home) -> None:
 def authority_file(home: Home, login: TokenLogin) -> str:
     """Write the certificates of a login to a file and return its path.
 
-    WebSocket connections accept certificates only as a file.
+    The file is needed for WebSocket connections, which accept certificates only as a file.
     """
     path = _authority_path(home, login)
     if not path.exists():

@@ -165,7 +165,7 @@ class Watcher:
     def observe(self, obj: Object) -> None:
         """Add an object from an API response unless the cache has a newer version of it.
 
-        The watch itself may report the object later.
+        Otherwise, the cache would lack the object until the watch itself reports it.
         """
         self._put(obj)
 
@@ -222,7 +222,7 @@ class Watcher:
     def _watch(self) -> bool:
         """Apply changes to the cache until the API server ends the watch.
 
-        Return True if any came.
+        Return True if any changes came.
         """
         seconds = random.randint(SHORTEST_WATCH, LONGEST_WATCH)  # noqa: S311 -- no secret
         query = {

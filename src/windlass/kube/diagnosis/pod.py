@@ -139,7 +139,7 @@ _OWN_NEWS = "cache: timed out waiting for the condition"
 
 
 def _unmounted(pod: Pod, events: Sequence[Event]) -> Explanation | None:
-    """Explain a volume that cannot be mounted. Only events report this."""
+    """Explain a volume that cannot be mounted. Only the pod's events report such a volume."""
     failure = _last(events, "FailedMount", "FailedAttachVolume", "FailedMapVolume")
     if failure is None:
         return None

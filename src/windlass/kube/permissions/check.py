@@ -69,7 +69,8 @@ def check_namespace(connection: Connection, namespace: str) -> None:
 def _try_namespace(connection: Connection, namespace: str) -> None:
     """Check with a dry run that a namespace exists.
 
-    Few accounts have the permission to read namespaces.
+    The check does not read the namespace, because few accounts have the permission to read
+    namespaces.
     """
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"generateName": "windlass-check-"}}
     path = f"/api/v1/namespaces/{namespace}/secrets"

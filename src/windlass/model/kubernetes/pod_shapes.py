@@ -19,7 +19,7 @@ _KINDS = {str: "string", int: "number"}
 
 
 def shape_flaw(patch: Mapping[str, Any]) -> str:
-    """Return the path and problem of the first field with a wrong type, or "".
+    """Return the path and problem of the first field with a wrong type, or "" if all are right.
 
     >>> shape_flaw({"metadata": {"labels": ["a"]}})
     "metadata.labels: ['a'] is not a mapping"
@@ -52,7 +52,7 @@ def _flaws_of_texts(metadata: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _flaws_of_lists(obj: Mapping[str, Any], path: str, names: tuple[str, ...]) -> Iterator[str]:
-    """Check lists of named entries in a pod or container. A patch can set such a list to None."""
+    """Check lists of named entries in a pod or container. None in place of such a list is valid."""
     for name in names:
         objects = obj.get(name)
         if objects is None:

@@ -44,7 +44,9 @@ remove the spaces at the ends")
 
 
 def place_flaw(place: object) -> str:
-    """Return why a string does not name a project, or "" if it does. The workspace is optional.
+    """Return why a string does not name a project, or "" if it does.
+
+    The string may omit the workspace.
 
     >>> place_flaw("vision"), place_flaw("lab/vision"), place_flaw("lab/")
     ('', '', "'lab/' does not name a project; write 'vision', or 'lab/vision' with its workspace")

@@ -64,7 +64,7 @@ def annotation_text(uid: str, status: JobStatus) -> str:
 def _check_times(status: JobStatus) -> None:
     """Raise an error if a time cannot be formatted.
 
-    The operator itself never writes such a time.
+    The operator itself never writes such a time, but another program can change the annotation.
     """
     times = [status.start_time, status.completion_time, status.last_reconcile_time]
     times += [replica.not_before for replica in status.replicas]

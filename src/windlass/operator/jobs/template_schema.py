@@ -29,7 +29,9 @@ _KINDS = {dict: "an object", list: "a list", str: "a string", int: "a whole numb
 
 
 def misshapen(value: object, shape: Any, path: str) -> Iterator[str]:
-    """Yield each mismatch between a value and a schema, including its path. Fields are optional.
+    """Yield each mismatch between a value and a schema, including its path.
+
+    A missing field is valid.
 
     >>> containers = [{"name": "tensorflow", "env": "abc", "ports": [None]}]
     >>> template = {"spec": {"containers": containers}}

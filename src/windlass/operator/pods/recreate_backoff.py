@@ -30,7 +30,10 @@ class _Creations(msgspec.Struct):
 
 
 class RecreateBackoff:
-    """Delays the creation of pods that vanish again and again. The state is only in memory."""
+    """Delays the creation of pods that vanish again and again.
+
+    The delays are not stored, so they are lost when the operator restarts.
+    """
 
     def __init__(
         self, recorder: EventRecorder, clock: Callable[[], float] = time.monotonic

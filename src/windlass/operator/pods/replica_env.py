@@ -80,7 +80,7 @@ def _elastic(made_from: Translation, elastic: Elastic) -> dict[str, str]:
 def _sparse(cluster: Cluster, me: Member) -> str:
     """Return a `TF_CONFIG` in which a worker knows only itself and the parameter servers.
 
-    It is used for jobs whose workers may come and go.
+    Such a `TF_CONFIG` is used for jobs whose workers may come and go.
     """
     hosts = cluster.by_role()
     own = {str(me.index): me.address} if me.role == "worker" else {}

@@ -122,7 +122,10 @@ class PodRuntime:
     def delete(
         self, job: Job, replica: ReplicaId, grace: float, *, interrupt: bool = False
     ) -> None:
-        """Delete an attempt's pod. The pod's template sets the grace period."""
+        """Delete an attempt's pod.
+
+        `grace` has no effect, because the pod's template sets the grace period.
+        """
         del grace, interrupt
         for pod in self._owned(PODS, job.uid):
             if replica_of(labels_of(pod)) == replica and "deletionTimestamp" not in pod["metadata"]:
@@ -198,7 +201,7 @@ class PodRuntime:
     def _is_in_the_way(self, pod: Object, made_from: Translation, replica: ReplicaId) -> bool:
         """Return whether an existing pod must be deleted before an attempt's pod can be created.
 
-        The two pods have the same name.
+        Such a pod has the same name as the new pod.
         """
         if not _is_owned_by(pod, made_from.job.uid):
             if "deletionTimestamp" in pod["metadata"]:
@@ -299,8 +302,8 @@ class PodRuntime:
 
         If a user has copied the pod, delete all living copies.
 
-        The pod that has the expected name counts as the original. If there is none, the newest pod
-        does.
+        The pod that has the expected name counts as the original. If no pod has that name, the
+        newest pod counts as the original.
         """
         name = replica_name(job.name, replica.role, replica.index)
         *copies, pod = sorted(

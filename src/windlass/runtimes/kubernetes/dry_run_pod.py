@@ -63,7 +63,10 @@ def check_pod(
 
 
 def _pod(spec: JobSpec, role: Role, namespace: str, placement: Placement, image: str) -> Object:
-    """Build a first attempt's pod for the dry run. The trial has no number yet."""
+    """Build a first attempt's pod for the dry run.
+
+    The pod has no trial number, because the trial does not exist yet.
+    """
     job = Job(uid=_NOBODY, trial_id=0, spec=spec)
     record = job_record(job, namespace, "0")
     first = ReplicaId(role.name, 0, 1)

@@ -95,11 +95,14 @@ class KubernetesRuntime:
         self._callbacks.append(callback)
 
     def watch_trials(self, callback: Callable[[int], None]) -> None:
-        """Call `callback` with the id of each trial whose agents have new orders."""
+        """Call `callback` with a trial's id if its agents have a new order, such as to stop."""
         self._on_orders.append(callback)
 
     def addresses(self, job: Job, assigned: Mapping[str, str]) -> dict[str, str]:
-        """Return the service addresses of a job's replicas. A single replica needs none."""
+        """Return the service addresses of a job's replicas.
+
+        The result is empty if no replica needs an address.
+        """
         if not has_services(job.spec):
             return dict(assigned)
         record = self._record(job)
@@ -151,7 +154,7 @@ class KubernetesRuntime:
     def give_up(self, job_uid: str) -> None:
         """End a job that is being stopped, even if its cluster does not respond.
 
-        The job record is kept until the cluster is back. The job's objects are deleted then.
+        The job record is kept until the cluster responds again and the job's objects are deleted.
         """
         self._records.change(job_uid, is_given_up=True)
         record = self._records.find(job_uid)
@@ -199,7 +202,10 @@ class KubernetesRuntime:
             self._actions.release(record)
 
     def adopt(self, jobs: Iterable[Job]) -> None:
-        """Take over the jobs of an earlier runtime of this home. Call this once, at the start."""
+        """Take over the jobs of an earlier runtime of this home.
+
+        Call this method once, when the server starts.
+        """
         unfinished = {job.uid: job for job in jobs}
         for record in self._records.all():
             job = unfinished.get(record.uid)

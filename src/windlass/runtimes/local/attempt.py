@@ -50,7 +50,7 @@ class Attempt(AttemptFiles):
     def address(self) -> str:
         """The address at which other replicas reach this replica.
 
-        It has no port if the job needs none.
+        The address has no port if the job needs no ports.
         """
         port = (self.launch() or {}).get("hold")
         return f"{LOOPBACK}:{port}" if port else LOOPBACK

@@ -37,7 +37,10 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class _Nudge(msgspec.Struct):
-    """The schema of a nudge. Any of the user's processes may send one, so it is validated."""
+    """The schema of a nudge.
+
+    Each nudge is validated, because any of the user's processes can send one.
+    """
 
     uid: str  # validation excludes lone surrogates, which a database cannot store
     trial_id: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -117,7 +120,7 @@ class NudgeListener:
         self._on_checkpoint.append(callback)
 
     def await_end(self, pid: int, identity: str, uid: str) -> None:
-        """Report that the job `uid` may have changed when the process with this pid has ended.
+        """Once the process with this pid has ended, report that the job `uid` may have changed.
 
         `identity` distinguishes the process from later processes that get the same pid.
         """

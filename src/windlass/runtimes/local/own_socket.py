@@ -1,4 +1,4 @@
-"""Unix sockets that belong to a Windlass home. Other users cannot open their directories."""
+"""Unix sockets that belong to a Windlass home. Other users cannot open the sockets' directories."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class LocalRuntime:
         write_blob: Callable[[str], None] = lambda _digest: None,
         start_patience: float = _START_PATIENCE,
     ) -> None:
-        """Set up the runtime. `write_blob` writes a blob's file if it has none yet."""
+        """Set up the runtime. `write_blob` writes a blob's file if the blob has no file yet."""
         self._home = home.absolute()
         self._home_id = home_id
         self._has_devices = has_devices
@@ -81,7 +81,10 @@ class LocalRuntime:
         self.nudges.on_log(callback)
 
     def addresses(self, job: Job, assigned: Mapping[str, str]) -> dict[str, str]:
-        """Return the addresses of a job's replicas. A single replica needs none."""
+        """Return the addresses of a job's replicas.
+
+        A job's only replica needs no port, unless the job has a framework.
+        """
         roles = job.spec.roles
         if not job.spec.framework and sum(role.replicas for role in roles) <= 1:
             return dict(assigned)
@@ -173,7 +176,9 @@ class LocalRuntime:
                 self.nudges.await_end(*owner, attempt.uid)
 
     def adopt(self, jobs: Iterable[Job]) -> None:
-        """Take over the jobs of an earlier runtime of this home. Call this once, at the start.
+        """Take over the jobs of an earlier runtime of this home.
+
+        Call this method once, when the server starts.
 
         Attempts that were requested but never started are started now.
         """

@@ -1,8 +1,8 @@
 """The endpoints for agents, which run attempts on remote machines.
 
-An agent gets orders for its attempt and uploads the attempt's files. Every request can be repeated
-safely. An upload of growing files, such as logs, starts with a line of JSON that lists `[file,
-start, length]` for each piece. The bytes of the pieces follow in the same order.
+An agent gets orders for its attempt, such as to stop it, and uploads the attempt's files. Every
+request can be repeated safely. An upload of growing files, such as logs, starts with a line of JSON
+that lists `[file, start, length]` for each piece. The bytes of the pieces follow in the same order.
 """
 
 from __future__ import annotations
@@ -197,7 +197,10 @@ async def room(
     attempt: int,
     size: Annotated[int, Meta(ge=0, le=2**62)],
 ) -> dict[str, bool]:
-    """Return whether the disk has space for an upload of this size. Agents ask before sending."""
+    """Return whether the disk has space for an upload of this size.
+
+    Agents send this request before an upload.
+    """
     _attempt_files(services, uid, role, index, attempt).check()
     services.blobs.check_space(size)
     return {"has_room": True}

@@ -141,7 +141,7 @@ async def hold_experiment(services: Services, experiment_id: int, holder: Holder
 async def let_go_experiment(
     services: Services, experiment_id: int, holder: Holder
 ) -> ExperimentRecord:
-    """Release a client's hold on an experiment."""
+    """End a client's lease on an experiment, which kept the experiment open."""
     await services.experiments.by_id(experiment_id)
     services.leases.let_go(experiment_id, holder)
     return await services.experiments.by_id(experiment_id)

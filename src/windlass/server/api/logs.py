@@ -90,8 +90,8 @@ async def stream_trial(
     """Stream a trial's states, and its log lines that match the filters, until the trial ends.
 
     The stream also ends once the time `until` has passed. A log event without lines only reports
-    the next cursor. If the client is a trial's program that waits for the end of the stream,
-    `waiter` is that trial's id.
+    the next cursor. `waiter` is the id of the trial whose program sent this request, if that
+    program waits for the streamed trial to end.
     """
     whose = LogSelection(role, index, attempt, since, until)
     query = await parse_log_query(search, regex=regex, stream=stream, whose=whose)

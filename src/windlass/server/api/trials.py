@@ -60,8 +60,9 @@ async def create_trial(
 ) -> TrialRecord | Answer:
     """Create a trial.
 
-    Return the trial's record or, if the client accepts events, a stream of its changes. If the
-    client is a trial's program that waits for the end of the stream, `waiter` is that trial's id.
+    Return the trial's record or, if the client accepts events, a stream of its changes. `waiter` is
+    the id of the trial whose program sent this request, if that program waits for the new trial to
+    end.
     """
     record = await submit(services, data)
     if EVENTS in request.header(b"accept"):
@@ -229,7 +230,7 @@ async def suspend_trial(services: Services, trial_id: TrialId) -> TrialRecord:
 
 
 async def resume_trial(services: Services, trial_id: TrialId) -> TrialRecord:
-    """Resume a suspended trial. It starts again as soon as it gets capacity."""
+    """Resume a suspended trial. The trial starts again as soon as it gets capacity."""
     from windlass.server.operations import suspend_and_scale
 
     await suspend_and_scale.suspend(services, trial_id, suspended=False)

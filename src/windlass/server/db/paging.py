@@ -213,7 +213,10 @@ def encode_cursor(keys: Sequence[Any]) -> str:
 
 
 def decode_numbers(cursor: str, length: int) -> Position:
-    """Return the numbers in a cursor. Raise InvalidArgument if the text is not such a cursor."""
+    """Return the numbers in a cursor.
+
+    Raise InvalidArgument if the cursor does not contain `length` numbers.
+    """
     return _decode(cursor, [False] * length)
 
 

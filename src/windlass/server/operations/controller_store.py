@@ -179,7 +179,7 @@ def _decisive(
 def _ended(job: Job, replicas: Sequence[Replica], phase: Phase) -> list[Replica]:
     """Return the attempts that ended in this phase and are the newest of their replica.
 
-    They are in the order of the job's roles and, within a role, of their indices.
+    The attempts are in the order of the job's roles and, within a role, of their indices.
     """
     newest: dict[tuple[str, int], Replica] = {}
     for replica in replicas:

@@ -49,7 +49,10 @@ class Dependents:
             self._wake(("experiment", trial.experiment_id))
 
     def let_go(self, experiment_id: int) -> None:
-        """Schedule a check of an experiment's trials when a program has released the experiment."""
+        """Schedule a check of an experiment's trials.
+
+        Called after a program has given up its lease on the experiment.
+        """
         self._wake(("left", experiment_id))
 
     async def look_after(self, services: Services) -> None:
@@ -71,9 +74,9 @@ class Dependents:
             returning.cancel()
 
     async def _look_when_nobody_returns(self, services: Services) -> None:
-        """Schedule the check of all trials again when programs can no longer reconnect.
+        """Wait until programs can no longer reconnect, then schedule a check of all trials.
 
-        Programs have a grace period to reconnect after the start of the server.
+        After the start of the server, programs have a grace period to reconnect.
         """
         await services.leases.early()
         for parent_id in await services.relations.unfinished_parents():

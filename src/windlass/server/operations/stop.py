@@ -98,7 +98,10 @@ async def _record(services: Services, trial_id: int, order: StopTrial) -> None:
 
 
 async def _tell_processes(services: Services, trial_id: int, order: StopTrial) -> bool:
-    """Stop a trial's unfinished attempts through the runtime. Return whether there were any."""
+    """Stop a trial's unfinished attempts through the runtime.
+
+    Return whether there were any such attempts.
+    """
     record = await services.trials.record(trial_id)
     living = [
         ReplicaId(attempt.role, attempt.index, attempt.attempt)

@@ -42,8 +42,8 @@ def stream_answer(
 ) -> Answer:
     """Return a response that streams a trial. `first` is the log's first page, if already read.
 
-    If the client is a trial's program that waits for the end of the stream, `waiter` is that
-    trial's id.
+    `waiter` is the id of the trial whose program sent this request, if that program waits for the
+    streamed trial to end.
     """
     parse_cursor(cursor)  # refuse an invalid cursor before the stream begins
     stream = _follow(services, trial_id, logs=logs, cursor=cursor, query=query, first=first)

@@ -261,7 +261,9 @@ def insert(connection: Connection, request: CreateExperiment, now: float) -> Row
 
 
 def _stands(state: ExperimentState, held: Sequence[int]) -> str:
-    """Return the SQL condition that an experiment is in a state. `held` lists held experiments.
+    """Return the SQL condition that an experiment is in a state.
+
+    `held` lists the experiments that programs hold open.
 
     The function `experiment_state` applies the same rules in Python.
     """

@@ -63,7 +63,10 @@ class WorkFolders:
         return [*_kept_event(kept), *_deleted_event(deleted)]
 
     def _delete(self, trial_id: int, path: Path) -> None:
-        """Delete a link, file or folder. Garbage collection deletes it if this process dies."""
+        """Delete a link, file or folder.
+
+        If this process dies first, garbage collection deletes the rest.
+        """
         aside = self._trials / f"{GONE}{trial_id}-{os.urandom(8).hex()}"
         with contextlib.suppress(OSError):
             path.rename(aside)

@@ -1,4 +1,4 @@
-"""Workspaces and projects in the database. Only empty ones can be deleted."""
+"""Workspaces and projects in the database, which can be deleted only when they are empty."""
 
 from __future__ import annotations
 

@@ -46,7 +46,10 @@ class Connection(HttpToolsProtocol):
 
     @property
     def is_idle(self) -> bool:
-        """True if no request is in progress. Part of a request head can have arrived."""
+        """True if no request is in progress.
+
+        A connection also counts as idle if only part of a request head has arrived.
+        """
         cycle: RequestResponseCycle | None = self.cycle
         return cycle is None or cycle.response_complete
 

@@ -84,7 +84,7 @@ class OpenConnections:
         self._strangers.pop(connection, None)
 
     def admit(self, connection: OpenConnection) -> None:
-        """Mark a connection as authenticated. Raise `Refused` if too many are open."""
+        """Mark a connection as authenticated. Raise `Refused` if too many connections are open."""
         self._strangers.pop(connection, None)
         if len(self._all) > self.most:
             self._drop_idle(self._all - self._strangers.keys() - {connection})

@@ -133,7 +133,10 @@ class Agent:
         self._supervisor = subprocess.Popen(argv, env=own)
 
     def _forward_until_end(self, notifications: socket.socket, uploader: Uploader) -> None:
-        """Pass nudges to the uploader and stop signals to the supervisor until the latter ends."""
+        """Pass nudges to the uploader and stop signals to the supervisor.
+
+        Return when the supervisor has ended.
+        """
         poll = select.poll()
         for fd in (notifications.fileno(), self._signals.fileno()):
             poll.register(fd, select.POLLIN)
@@ -208,7 +211,10 @@ def _open_channel(config: Mapping[str, Any]) -> Channel:
 
 
 class _BackgroundTask:
-    """A task in its own thread. The descriptor `fileno()` becomes readable when it is done."""
+    """A task in its own thread.
+
+    The descriptor `fileno()` becomes readable when the task is done.
+    """
 
     def __init__(self, do: Callable[[], None]) -> None:
         self._read, self._write = os.pipe()

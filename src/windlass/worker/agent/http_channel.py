@@ -271,7 +271,7 @@ class Channel:
             threading.Thread(target=self._receive_greeting, args=(sock,), daemon=True).start()
 
     def _receive_greeting(self, sock: socket.socket) -> None:
-        """Keep an incoming connection for requests if it starts with the trial's token."""
+        """Keep an incoming connection for requests if the trial's token arrives first."""
         try:
             sock.settimeout(_DIAL)
             line = _read_line(sock)

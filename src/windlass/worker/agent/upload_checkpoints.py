@@ -88,7 +88,7 @@ class CheckpointUploads:
                 self._ship_blob(digest, deadline)
 
     def _ship_blob(self, digest: str, deadline: float | None) -> None:
-        """Upload a blob. It is not resent if only the response was lost."""
+        """Upload a blob. The blob is not sent again if only the server's response was lost."""
         body = FileBody(path_in_store(self._blobs, digest))
         self._channel.send(
             self._base,

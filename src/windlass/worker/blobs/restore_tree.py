@@ -70,9 +70,21 @@ class Tree:
     def __len__(self) -> int:
         return sum(map(len, self.folders.values()))
 
+    def outside_links(self) -> list[tuple[str, str]]:
+        """Return the paths and targets of links that lead outside the tree."""
+        return [
+            (os.fsdecode(folder + b"/" + entry.name if folder else entry.name), entry.content)
+            for folder, entries in self.folders.items()
+            for entry in entries
+            if entry.mode == "l" and entry.content.startswith("/")
+        ]
 
-def read_tree(manifest: bytes) -> Tree:
+
+def read_tree(manifest: bytes, *, outside_links: bool = False) -> Tree:
     """Parse a manifest. Raise `RestoreError` if an entry could lead outside the root.
+
+    With `outside_links`, links to absolute paths are accepted. They are restored as links, and
+    nothing in this module follows them.
 
     >>> tree = read_tree(b'{"files":[["src/a.py","f","%s",3]],"version":1}' % (b"0" * 64))
     >>> list(tree.folders)
@@ -95,7 +107,9 @@ def read_tree(manifest: bytes) -> Tree:
                 _add_folder(folders, folder + b"/" + name if folder else name)
                 continue
             if mode == "l":
-                if type(content) is not str or not _stays_inside(path, content):
+                if type(content) is not str or not (
+                    _stays_inside(path, content) or (outside_links and _is_outside_link(content))
+                ):
                     raise RestoreError(f"the link {path!r} to {content!r} leaves the tree")
             elif mode not in ("f", "x") or not is_digest(content):
                 raise RestoreError(f"{path!r} is listed with {mode!r} and {content!r}")
@@ -183,7 +197,11 @@ def open_folder(root: int, folder: bytes, *, replacing: bool = True) -> int:
 
 
 class _Bundles:
-    """Reads files from bundles. The last bundle stays open for the next file."""
+    """Reads files from bundles.
+
+    The bundle that was used most recently stays open, because the next file is often in the same
+    bundle.
+    """
 
     def __init__(self, blobs: str) -> None:
         self._blobs = blobs
@@ -407,6 +425,14 @@ def _stays_inside(path: str, target: str) -> bool:
         elif part not in ("", "."):
             depth = 0  # `..` after a name is unsafe, because the name may be a link
     return True
+
+
+def _is_outside_link(target: str) -> bool:
+    """Return whether a link's target is an absolute path in its plain form."""
+    target.encode("utf-8", "surrogateescape")  # ValueError for invalid names
+    parts = target.split("/")
+    is_plain = {"", ".", ".."}.isdisjoint(parts[1:])
+    return parts[0] == "" and len(parts) > 1 and "\0" not in target and is_plain
 
 
 def _add_folder(folders: dict[bytes, list[Entry]], folder: bytes) -> None:

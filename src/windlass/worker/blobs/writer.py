@@ -75,7 +75,9 @@ class BlobWriter:
         remove_tree(self._staging)
 
     def keep(self, file: ScannedFile, before: str | None = None) -> Callable[[], str]:
-        """Start storing a file. Return a function that waits for this and returns the digest.
+        """Start storing a file.
+
+        Return a function that waits until the file is stored and returns its digest.
 
         `before` is the file's previous digest, if the file may be unchanged.
         """
@@ -116,7 +118,9 @@ class BlobWriter:
             self._staged[digest] = staged
 
     def keep_bytes(self, data: bytes) -> Callable[[], str]:
-        """Start storing a bundle. Return a function that waits for this and returns the digest.
+        """Start storing a bundle.
+
+        Return a function that waits until the bundle is stored and returns its digest.
 
         The data is synced to disk immediately, while other files are being read.
         """
@@ -223,8 +227,8 @@ class BlobWriter:
     def _kind_before(self, source: int, before: str | None) -> Kind | None:
         """Return the digest kind for comparing a file with its previous version.
 
-        Return None if the file differs or cannot be compared. Most changed files already differ in
-        their first piece.
+        Return None if the file differs or cannot be compared. The check compares only the first
+        pieces, because most changed files already differ there.
         """
         if before is None:
             return None

@@ -265,7 +265,10 @@ def _entries(saver: Saver, part: Mapping[str, Any]) -> list[Entry]:
 
 
 def _parts(saver: Saver, step_folder: str) -> dict[int, dict[str, Any]]:
-    """Return the valid parts of a checkpoint by rank. The entry -1 has the checkpoint's uid."""
+    """Return the valid parts of a checkpoint by rank.
+
+    The entry with the key -1 contains the checkpoint's uid.
+    """
     return {
         rank: part
         for rank, part in _read(step_folder).items()

@@ -158,7 +158,7 @@ def remove_if_there(path: str) -> None:
 def retry_write(write: Callable[[], object], what: str) -> None:
     """Call `write`, retrying while the disk is full and after temporary errors.
 
-    Days of work may depend on the write.
+    A single failure must not prevent the write, because days of work may depend on it.
     """
     give_up = time.monotonic() + _WAIT_FOR_SPACE
     pause = 0.05

@@ -10,7 +10,7 @@ _LONGEST_COMMAND = 60  # characters
 def find_holder(path: str | os.PathLike[str]) -> int | None:
     """Return the process that holds a file's lock, or None if there is none or it is unknown.
 
-    Only Linux lists locks.
+    The holder is known only on Linux, which lists all locks.
 
     >>> find_holder("/proc/self/status") is None
     True

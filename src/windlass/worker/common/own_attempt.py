@@ -34,7 +34,8 @@ def moved_dir(path: str, supervisor: int) -> str:
 def trial_dir() -> str | None:
     """Return the trial's directory, or None outside of a trial.
 
-    This is where the trial's checkpoints are, even if the program changes the home's variable.
+    The directory contains the trial's checkpoints. It is found even if the program has changed
+    `WINDLASS_HOME`.
     """
     checkpoints = os.environ.get("WINDLASS_CHECKPOINTS")
     return None if checkpoints is None else os.path.dirname(checkpoints)

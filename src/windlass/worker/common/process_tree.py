@@ -111,7 +111,7 @@ class Termination:
         self._killed_at: float | None = None
 
     def urge(self, now: float, by: float, terminate_at: float = 0.0) -> float:
-        """Send the signals that are due to the process tree. Return when to call this again.
+        """Send the signals that are due to the process tree. Return when to call this method again.
 
         `by` is the end of the grace period. Before the time `terminate_at`, the signal is SIGINT.
         All times have the same clock.

@@ -13,27 +13,33 @@ from windlass.worker.common.mask_secrets import mask_text
 from windlass.worker.common.own_attempt import moved_dir
 from windlass.worker.program.call_file import open_blob_file, open_call
 from windlass.worker.program.failure import Failure
+from windlass.worker.program.main_module import MainModule
 from windlass.worker.program.pickle_values import (
     SerializationFault,
     dump_value,
     dumps_exception,
     load_cloudpickle,
 )
+from windlass.worker.startup.windlass_imports import use_copies
 from windlass.worker.startup.windlass_streams import order_streams
-from windlass.worker.supervise.child_process import import_paths
+from windlass.worker.supervise.child_process import copied_paths, import_paths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from io import BufferedIOBase
+    from types import ModuleType
     from typing import Any
 
 TEXT_LIMIT = 200
 _LONG_TEXT = 100_000
 
 
-def run_call(attempt_dir: str) -> None:
-    """Call the function named in the launch file, then exit as a Python program would."""
+def run_call(attempt_dir: str, public: Mapping[str, ModuleType] | None = None) -> None:
+    """Call the function named in the launch file, then exit as a Python program would.
+
+    `public` has the modules that `import windlass` would load, if they are already loaded.
+    """
     supervisor = os.getppid()
     launch = retried(lambda: read_json(os.path.join(attempt_dir, "launch.json")))
     if launch is None:
@@ -45,7 +51,10 @@ def run_call(attempt_dir: str) -> None:
     secrets = [os.environ[name] for name in launch["secret_names"] if name in os.environ]
     failure = Failure(attempt_dir, launch, secrets)
     try:
-        function, args, kwargs = load_payload(launch["executable"]["payload"], launch["blobs"])
+        main = _prepare_main(launch, public or {})
+        function, args, kwargs = load_payload(
+            launch["executable"]["payload"], launch["blobs"], main
+        )
         _set_own_file(function, launch)
         if launch["executable"].get("changes"):
             args, kwargs = _changed(function, args, kwargs, launch["executable"]["changes"])
@@ -76,29 +85,48 @@ def run_call(attempt_dir: str) -> None:
         sys.exit(1)
 
 
+def _prepare_main(launch: Mapping[str, Any], public: Mapping[str, ModuleType]) -> MainModule | None:
+    """Replace `__main__`, if the call refers to the author's `__main__`."""
+    if launch["executable"].get("main") is None:
+        return None
+    if launch["executable"]["main"].get("is_run"):
+        sys.modules.update(public)  # nearly every such script imports windlass first
+    main = MainModule(launch)
+    main.run_script()
+    return main
+
+
 def load_payload(
-    path: str, blobs: str
+    path: str, blobs: str, main: MainModule | None = None
 ) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
     """Read a pickled function, its positional arguments and its keyword arguments from a file.
 
-    Large values are blobs in the store `blobs`.
+    Large values are blobs in the store `blobs`. The names of `__main__` that were pickled with the
+    call are added to `main`.
     """
     payload = None
     try:
-        with open_call(path, blobs) as file:
-            payload = pickle.load(file)  # noqa: S301  # the author's code, in the author's process
-            load_source_lines(file)
+        payload = _load(path, blobs, main)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "cloudpickle":
             raise
     if payload is None:  # outside of the handler, so that later errors do not mention this one
         load_cloudpickle()
-        with open_call(path, blobs) as file:
-            payload = pickle.load(file)  # noqa: S301  # as above
-            load_source_lines(file)
+        payload = _load(path, blobs, main)
     kind, *where = payload["function"]
     function = where[0] if kind == "value" else _find_function(*where)
     return function, payload["args"], payload["kwargs"]
+
+
+def _load(path: str, blobs: str, main: MainModule | None) -> dict[str, Any]:
+    with open_call(path, blobs) as file:
+        # One unpickler, because later pickles refer to objects in the first one.
+        unpickler = pickle.Unpickler(file)  # noqa: S301  # the author's code and process
+        payload: dict[str, Any] = unpickler.load()
+        if main is not None:
+            main.add_values(unpickler)
+        load_source_lines(file)
+    return payload
 
 
 def load_source_lines(file: BufferedIOBase) -> None:
@@ -196,6 +224,7 @@ def _set_import_paths(launch: Mapping[str, Any]) -> None:
     ours = import_paths(launch)
     sys.path[:] = [*ours, *(path for path in sys.path if path not in ours)]
     sys.path += [path for path in launch["extra_paths"] if path not in sys.path]
+    use_copies(sys.path, copied_paths(launch))
 
 
 def _set_own_file(function: Callable[..., Any], launch: Mapping[str, Any]) -> None:

@@ -44,7 +44,8 @@ class Failure:
     def show_interrupt(self, error: KeyboardInterrupt) -> None:
         """Print a KeyboardInterrupt's traceback, or only its location if Windlass sent SIGINT.
 
-        A requested stop is not an error of the program.
+        A stop that Windlass requested needs no traceback, because it is not an error of the
+        program.
         """
         if not exists(os.path.join(self.attempt_dir, "stop.json")):
             self.show(error)

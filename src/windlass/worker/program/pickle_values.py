@@ -7,11 +7,15 @@ import io
 import os
 import pickle
 import sys
+from types import FunctionType
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, BinaryIO
+
+
+MAIN_NAMES = ("__main__", "__mp_main__")  # `multiprocessing` uses the second name in children
 
 
 class SerializationFault(Exception):
@@ -21,7 +25,8 @@ class SerializationFault(Exception):
 class _Output:
     """A pickler's file that remembers its last error.
 
-    An `OSError` of the file can then be told from an `OSError` of user code that the pickler calls.
+    This distinguishes an `OSError` of the file from an `OSError` of user code that the pickler
+    calls.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -43,7 +48,7 @@ def dump_value(value: object, file: BinaryIO) -> None:
     """
     output = _Output(file)
     try:
-        pickle.Pickler(output, pickle.HIGHEST_PROTOCOL).dump(value)
+        _PlainPickler(output, pickle.HIGHEST_PROTOCOL).dump(value)
         return
     except Exception as error:  # cloudpickle is tried next
         if error is output.error:
@@ -69,6 +74,18 @@ def dump_value(value: object, file: BinaryIO) -> None:
         if error is output.error:
             raise
         raise SerializationFault(_name_the_part(value, cloudpickle.dumps, error)) from error
+
+
+class _PlainPickler(pickle.Pickler):
+    """Refuses functions and classes of `__main__`, which is a different module in other processes.
+
+    cloudpickle pickles them by value.
+    """
+
+    def reducer_override(self, obj: object) -> Any:
+        if isinstance(obj, (type, FunctionType)) and obj.__module__ in MAIN_NAMES:
+            raise pickle.PicklingError(f"{obj} belongs to __main__")
+        return NotImplemented
 
 
 def _slotted(obj: object, state: object) -> object:

@@ -16,6 +16,12 @@ try:
     windlass_streams.order_streams()
 except Exception:  # noqa: BLE001, S110  # the program then runs as without this module
     pass
+try:
+    import windlass_imports  # type: ignore[import-not-found]  # beside this module
+
+    windlass_imports.use_recorded_copies()
+except Exception:  # noqa: BLE001, S110  # as above
+    pass
 sys.path[:] = [path for path in sys.path if path != _own_folder]
 sys.path_importer_cache.pop(_own_folder, None)
 try:

@@ -101,7 +101,7 @@ class _Budget:
 
 
 def _wrap(stream: io.TextIOWrapper, raw: OrderedFile) -> io.TextIOWrapper:
-    """Return a text stream like `stream` that writes to an ordered file."""
+    """Return a text stream with the settings of `stream` that writes to the ordered file `raw`."""
     stream.flush()
     raw.name = stream.name
     is_unbuffered = isinstance(stream.buffer, io.FileIO)

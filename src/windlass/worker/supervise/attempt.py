@@ -15,7 +15,7 @@ from windlass.worker.common.nudge import STATE, Nudger
 from windlass.worker.common.own_attempt import moved_dir
 from windlass.worker.common.process_identity import process_identity
 from windlass.worker.common.process_tree import ProcessTree, Termination
-from windlass.worker.logs.segment import STDERR, STDOUT
+from windlass.worker.logs.segment import STDERR, STDOUT, encode_lines
 from windlass.worker.program.call_file import large_values
 from windlass.worker.supervise import child_process, linux, out_of_memory
 from windlass.worker.supervise.child_process import Child, Fork, StartError
@@ -207,6 +207,7 @@ class Supervision:
         self._check_inputs()
         self._restore()
         cwd = os.path.normpath(os.path.join(launch["work"], launch["workdir"]))
+        self._check_inside(cwd)
         make_folder(cwd)
         if launch["volumes"]:
             from windlass.worker.supervise.volumes import link_volumes
@@ -267,10 +268,25 @@ class Supervision:
             self._work_lock = self._wait_for_lock(work + ".lock", "the attempt before")
         if not self._launch.get("tree"):
             return
-        self._tree = read_tree(self._read_manifest(self._launch["tree"]))
+        self._tree = read_tree(self._read_manifest(self._launch["tree"]), outside_links=True)
         if len(self._tree) >= _LARGE_TREE:
             self._enter("restoring", f"restoring {len(self._tree)} files")
         restore(self._tree, work, self._launch["blobs"], self._is_stopping)
+        self._name_dangling_links(self._tree)
+
+    def _name_dangling_links(self, tree: Tree) -> None:
+        """Log the links out of the project whose targets do not exist on this machine."""
+        for path, target in tree.outside_links():
+            if not os.path.lexists(target):
+                text = f"windlass: {path} is a link to {target}, which does not exist here\n"
+                line = text.encode("utf-8", "replace")
+                self._watch.log.add(encode_lines(time.time(), STDERR, line))
+
+    def _check_inside(self, cwd: str) -> None:
+        """Refuse a working directory to which only a link out of the code leads."""
+        work = os.path.realpath(self._launch["work"])
+        if not os.path.join(os.path.realpath(cwd), "").startswith(os.path.join(work, "")):
+            raise RestoreError("its working directory is behind a link that leaves the code")
 
     def _check_inputs(self) -> None:
         """Verify the blobs that the user's process and uv read from the store, such as the call."""

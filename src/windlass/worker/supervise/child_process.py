@@ -10,6 +10,8 @@ import sys
 
 from windlass.worker.common.own_attempt import OUTPUTS
 from windlass.worker.common.process_tree import AWAY, DETACHED
+from windlass.worker.startup.windlass_imports import VARIABLE as IMPORTS
+from windlass.worker.startup.windlass_imports import describe_imports
 from windlass.worker.startup.windlass_streams import VARIABLE as STREAMS
 from windlass.worker.startup.windlass_streams import describe_pipes
 from windlass.worker.supervise import linux, signals
@@ -28,6 +30,7 @@ _BASIC = ("PATH", "HOME", "LANG", "LANGUAGE", "TMPDIR", "USER", "LOGNAME", "SHEL
 _OF_ANOTHER = (
     AWAY,
     DETACHED,
+    IMPORTS,
     "WINDLASS_EXTERNAL",
     "WINDLASS_RANK",
     "WINDLASS_CHECKPOINT",
@@ -97,6 +100,8 @@ def build_environ(
     if launch["executable"]["type"] != "function":
         paths = [*import_paths(launch), *launch["extra_paths"]]
         environ["PYTHONPATH"] = _joined(_STARTUP, *paths, environ.get("PYTHONPATH", ""))
+        if copies := copied_paths(launch):
+            environ[IMPORTS] = describe_imports(copies)
     return environ
 
 
@@ -155,6 +160,17 @@ def import_paths(launch: Mapping[str, Any]) -> list[str]:
     ['/home/w/work', '/home/w/work/src']
     """
     return [os.path.normpath(os.path.join(launch["work"], path)) for path in launch["import_paths"]]
+
+
+def copied_paths(launch: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return import paths outside the project, each with its copy in the restored code.
+
+    >>> copied_paths({"work": "/home/w/work", "copied_paths": [["/code/lib", "lib"]]})
+    [('/code/lib', '/home/w/work/lib')]
+    """
+    work = launch["work"]
+    copies = launch.get("copied_paths") or ()
+    return [(path, os.path.normpath(os.path.join(work, copy))) for path, copy in copies]
 
 
 def can_call_here(launch: Mapping[str, Any], python: str) -> bool:

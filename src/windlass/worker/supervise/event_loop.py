@@ -67,7 +67,10 @@ class EventLoop:
         self._poll.register(fd, select.POLLIN)
 
     def open_terminal(self, call: Mapping[str, Any]) -> Terminal:
-        """Open a terminal for a shell. From now on, `wait` handles its input and output."""
+        """Open a terminal for a shell.
+
+        From now on, `wait` handles the terminal's input and output.
+        """
         from windlass.worker.shell.terminal import Terminal  # loaded only for shells
 
         self._terminal = Terminal(self._dir, call, self._poll, lambda: self._nudger.nudge(LOG))
@@ -121,7 +124,7 @@ class EventLoop:
     def sample_in(self, seconds: float | None, sample: Callable[[], float | None]) -> None:
         """Call `sample` after a delay.
 
-        It returns the delay before it must be called again, or None.
+        `sample` returns the delay before its next call, or None if there is no next call.
         """
         self._sample = sample if seconds is not None else None
         self._next_sample = time.monotonic() + (seconds or 0.0)

@@ -43,4 +43,8 @@ def reset_for_exec() -> None:
 
 
 def _note(_number: int, _frame: object) -> None:
-    """Do nothing. Python writes a signal to the pipe only if the signal has a handler."""
+    """Do nothing.
+
+    This handler is necessary, because Python reports a signal through the wakeup pipe only if the
+    signal has a handler.
+    """

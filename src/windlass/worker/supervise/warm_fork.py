@@ -12,6 +12,7 @@ import atexit
 import ctypes
 import faulthandler
 import gc
+import importlib
 import io
 import json
 import os
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 _LULL = 0.005
 _INTERRUPTED = 130  # the exit code after an unhandled KeyboardInterrupt
+_public: dict[str, Any] = {}  # the modules that `import windlass` loads in user code, by name
 
 
 def serve(fd: int) -> None:
@@ -112,10 +114,10 @@ def call_here(attempt_dir: str, environ: Mapping[str, str]) -> None:
         if environ.get(FAULT_HANDLER):  # Python reads it only when an interpreter starts
             faulthandler.enable(2)
         for name in list(sys.modules):
-            if name.split(".")[0] == "windlass":
+            if _is_of_windlass(name):
                 del sys.modules[name]  # user code imports a separate package
         preloaded = frozenset(sys.modules)
-        program_call.run_call(attempt_dir)
+        program_call.run_call(attempt_dir, _public)
         code = 0
     except SystemExit as leaving:
         code = _exit_code(leaving)
@@ -141,8 +143,33 @@ def warm_up() -> None:
     import windlass.worker.supervise.volumes  # noqa: F401  # loaded once, not in every fork
 
     ctypes.CDLL(None)
+    _load_public_package()
     gc.collect()
     gc.freeze()  # keeps shared memory pages shared
+
+
+def _load_public_package() -> None:
+    """Import the package that user code imports, because scripts that run again import it first.
+
+    The launcher's own modules belong to a separate package with the same name.
+    """
+    own = {name: module for name, module in sys.modules.items() if _is_of_windlass(name)}
+    for name in own:
+        del sys.modules[name]
+    try:
+        importlib.import_module("windlass.authoring.public.run_decorator")
+        loaded = {name: module for name, module in sys.modules.items() if _is_of_windlass(name)}
+        _public.update(loaded)
+    except ImportError:
+        pass  # this interpreter does not have the package
+    finally:
+        for name in [name for name in sys.modules if _is_of_windlass(name)]:
+            del sys.modules[name]
+        sys.modules.update(own)
+
+
+def _is_of_windlass(name: str) -> bool:
+    return name.partition(".")[0] == "windlass"
 
 
 def _wait_to_supervise(end: int) -> None:

@@ -235,12 +235,12 @@ def test_notes_of_an_experiment_are_shown(shell: Shell) -> None:
     python(shell, "noted.py", NOTED)
     shown = shell.good("show", "-e", "noted")
     head, warning, *rest = shown.splitlines()
-    assert re.fullmatch(r"Experiment \d+  noted  SUCCEEDED", head)
+    assert re.fullmatch(r"Experiment \d+  noted  1 succeeded", head)
     assert warning == "  How it matters."
     text = "\n".join(rest)
     for part in (
         "  labels       paper",
-        "  trials       1 (1 succeeded)",
+        "  trials       1\n",
         'Configuration\n  dataset      "v3"\n  layers       [64, 32]',
         "Links\n  paper        https://arxiv.org/abs/1412.6980",
         "Artifacts\n  me.py        ",

@@ -335,7 +335,8 @@ def _colour(number: int) -> str:
 def _latest_attempts(points: list[Point]) -> list[list[tuple[float, float]]]:
     """Build one curve per replica.
 
-    From its first step on, a later attempt replaces the points of earlier attempts.
+    From the first step of a later attempt on, the curve contains only the points of that attempt,
+    not those of earlier attempts.
     """
     curves: dict[tuple[str, int], list[tuple[float, float]]] = {}
     firsts: dict[tuple[str, int], tuple[int, int]] = {}
@@ -387,7 +388,7 @@ def print_metrics(*records: TrialRecord, is_alone: bool = False) -> None:
 
 
 def _format_step(name: str, step: float) -> str:
-    """Format a step. The steps of system metrics are times."""
+    """Format a step. A step of a system metric is a time and is formatted as such."""
     from windlass.cli.output.text import format_moment
     from windlass.model.records import is_own_metric
 

@@ -161,7 +161,10 @@ def _find_or_create(client: Client, sweep: Sweep) -> Experiment:
     """Return the experiment named by `--experiment`, or a new one."""
     name = sweep.experiment
     if name is None:
-        return client.create_experiment(sweep.default_experiment)
+        from windlass.authoring.prepare.job_spec import prepare_job
+
+        project = prepare_job(sweep.job, lambda: client).where.project
+        return client.create_experiment(sweep.default_experiment, project=project)
     if name.isascii() and name.isdecimal():
         return client.get_experiment(int(name))
     try:
@@ -174,7 +177,10 @@ def _find_or_create(client: Client, sweep: Sweep) -> Experiment:
 
 
 def _submit(client: Client, experiment: Experiment, sweep: Sweep) -> list[Trial[Any]]:
-    """Submit all trials. If the user interrupts this, stop those already submitted."""
+    """Submit all trials.
+
+    If the user interrupts the submission, stop the trials that were already submitted.
+    """
     mark = f"sweep/{uuid.uuid4().hex[:12]}/"
     wishes = [
         AddOptions(args=params, labels=sweep.labels, identity=f"{mark}{number}")
@@ -190,7 +196,7 @@ def _submit(client: Client, experiment: Experiment, sweep: Sweep) -> list[Trial[
 
 
 def _watch(client: Client, experiment: Experiment, trials: Sequence[Trial[Any]]) -> Progress:
-    """Wait until all trials have ended. Ctrl-C stops them."""
+    """Wait until all trials have ended. Ctrl-C stops the trials."""
     from windlass.client.terminal.live_lines import Live
     from windlass.client.terminal.sigterm import sigterm_interrupts
     from windlass.client.terminal.watch_experiment import ExperimentWait
@@ -222,7 +228,7 @@ def _stop(progress: Progress, trials: Sequence[Trial[Any]], reason: str) -> None
 
 
 def _report(client: Client, sweep: Sweep, progress: Progress) -> int:
-    """Print a table of the trials and the error for failed ones. Return the exit code."""
+    """Print a table of the trials and the errors of failed trials. Return the exit code."""
     from windlass.cli.output.text import paint, print_error
     from windlass.client.terminal.watch_experiment import experiment_error
     from windlass.comparison.tables import build_table
@@ -270,7 +276,7 @@ def _list_command(experiment: Experiment) -> str:
 
 
 def _search(client: Client, experiment: Experiment, sweep: Sweep, chosen: SweepOptions) -> int:
-    """Run or continue a search. It prints its own progress and result."""
+    """Run or continue a search. The search prints its own progress and result."""
     from windlass.model.errors import Conflict
     from windlass.search.start import search
 
@@ -299,6 +305,8 @@ def _print_dry_run(sweep: Sweep, method: str, trials: int | None, *, as_json: bo
     """Print the parameters of all trials and the first trial, and start nothing."""
     from dataclasses import replace
 
+    import msgspec
+
     from windlass.authoring.prepare.job_spec import prepare_job
     from windlass.cli.output.json import print_json
     from windlass.cli.output.text import counted
@@ -319,7 +327,9 @@ def _print_dry_run(sweep: Sweep, method: str, trials: int | None, *, as_json: bo
     example = {name: space.example for name, space in sweep.spaces.items()}
     job, _ = with_arguments(sweep.job, example)
     client = DryClient()
-    prepared = replace(prepare_job(job, lambda: client), experiment=experiment)
+    prepared = prepare_job(job, lambda: client)
+    where = msgspec.structs.replace(prepared.where, experiment=experiment)
+    prepared = replace(prepared, where=where)
     client.preview(prepared.draft(client)).show()
     print()
     if is_grid:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from windlass.cli.output.sections import Lines
     from windlass.client.client import Client
     from windlass.client.resources.trial.trial import Trial
-    from windlass.model.job import JobSpec, Role
+    from windlass.model.job import Code, JobSpec, Role
     from windlass.model.records import ErrorInfo, Git, TrialRecord
     from windlass.model.status import Event
 
@@ -250,12 +250,23 @@ def _code(record: TrialRecord) -> Lines:
         size = f"{counted(provenance.tree_files, 'file')}, {format_size(provenance.tree_size)}"
         yield "tree", f"{code.tree[:12]} ({size})"
     yield "functions", f"{', '.join(code.functions)} (without a file)" if code.functions else ""
+    yield from _outside(code)
     yield "root", code.root
     yield "directory", code.workdir if code.workdir != "." else ""
     yield "git", _git(provenance.git) if provenance.git is not None else ""
     for role in record.spec.roles:
         if role.code is not None and role.code.tree is not None:
             yield f"of {role.name}", f"{role.code.tree[:12]} from {role.code.root}"
+
+
+def _outside(code: Code) -> Lines:
+    for package in code.packages:
+        if package.folder:
+            yield "package", f"{package.name} from {package.path}"
+        else:
+            yield "not recorded", f"{package.name} in {package.path}: {package.reason}"
+    for link in code.links:
+        yield "link", f"{link.path} → {link.target} (the files behind it are not recorded)"
 
 
 def _git(git: Git) -> str:

@@ -59,7 +59,8 @@ def command(
 ) -> None:
     """Run the operator for TFJob and PyTorchJob objects (kubeflow.org/v1).
 
-    Several operators elect a leader. If it fails, another operator takes over within 15 seconds.
+    Several operators elect a leader. If the leader fails, another operator takes over within 15
+    seconds.
     """
     if ctx.invoked_subcommand is None:
         _run(namespaces, context, listen, lease_namespace, alone, workers)
@@ -78,7 +79,8 @@ def command(
 def install(is_print: bool, replace: bool, context: str | None) -> None:
     """Install the definitions of TFJob and PyTorchJob in the cluster.
 
-    Definitions installed by another operator are kept. The Windlass operator works with them.
+    Definitions installed by another operator are kept, because the Windlass operator works with
+    them, too.
     """
     from windlass.operator.install_crds import definition_texts
     from windlass.operator.install_crds import install as install_definitions

@@ -247,7 +247,7 @@ def _format_origin(record: TrialRecord) -> str:
 def _end_of(record: TrialRecord) -> str:
     """Describe how a shell ended.
 
-    A shell whose last command failed has not failed itself.
+    A failure of the last command that ran in a shell does not count as a failure of the shell.
     """
     if record.state.value == "STOPPED":
         return "killed"

@@ -453,7 +453,9 @@ def remove(ctx: click.Context, name: str, yes: bool) -> int:
 
 
 def _split_version(name: str) -> tuple[str, str]:
-    """Split MODEL@VERSION into a model and a version. The version may be empty.
+    """Split MODEL@VERSION into a model and a version.
+
+    If the text names no version, the second result is "".
 
     >>> _split_version("net@3"), _split_version("net")
     (('net', '3'), ('net', ''))

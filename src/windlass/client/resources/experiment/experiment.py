@@ -18,7 +18,7 @@ from windlass.client.resources.metadata import Described
 from windlass.client.resources.trial.list_query import list_trials
 from windlass.client.resources.trial.trial import Trial
 from windlass.model.errors import WindlassError
-from windlass.model.records import ExperimentRecord, Link
+from windlass.model.records import ExperimentRecord, Link, count_states
 from windlass.model.requests import ChangeExperiment, Deleted, StopTrial
 
 if TYPE_CHECKING:
@@ -106,7 +106,8 @@ class Experiment(Described[ExperimentRecord]):
     def state(self) -> str:
         """The state: EMPTY, RUNNING, SUCCEEDED, FAILED or STOPPED.
 
-        Auxiliary trials are ignored.
+        It is RUNNING if any trial has not ended, and FAILED if any trial ever failed. `states` has
+        the number of trials in each state. Auxiliary trials are ignored.
         """
         return self._current.state.value
 
@@ -681,7 +682,8 @@ class Experiment(Described[ExperimentRecord]):
         if self._record is self._outdated:
             return f"<Experiment {self.id} {self.name}>"  # a repr must not send requests
         many = "1 trial" if self.trial_count == 1 else f"{self.trial_count} trials"
-        return f"<Experiment {self.id} {self.name}: {self.state}, {many}>"
+        counts = f" ({count_states(self.states)})" if self.trial_count else ""
+        return f"<Experiment {self.id} {self.name}: {many}{counts}>"
 
     def _repr_html_(self) -> str | None:
         from windlass.client.resources.notebook_html import experiment_html

@@ -25,6 +25,7 @@ from windlass.model.hardware.resources import Resources
 from windlass.model.job import ExternalCall, JobSpec, Role
 from windlass.model.records import TrialKind, TrialRecord, TrialState
 from windlass.model.requests import CreateTrial
+from windlass.model.text.names import DEFAULT
 from windlass.worker.program.external_trial import EXTERNAL, Presence
 
 if TYPE_CHECKING:
@@ -107,7 +108,8 @@ class ExternalTrial(Trial[None]):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle this object as an ordinary `Trial`.
 
-        The process that unpickles the object is not the process that the trial records.
+        It cannot stay an `ExternalTrial`, because the process that unpickles it is not the process
+        that the trial records.
         """
         return Trial(self._transport, self._record).__reduce__()
 
@@ -121,6 +123,7 @@ def start(
 ) -> ExternalTrial:
     """Create a trial that records this process."""
     from windlass.packaging.params import describe_params
+    from windlass.packaging.project_root import own_root, project_name
     from windlass.packaging.provenance import collect
 
     _check(name, experiment, params, labels)
@@ -130,6 +133,7 @@ def start(
         belongs_to, number = experiment or name, None
     else:
         belongs_to, number = experiment.name, experiment.id
+    project = DEFAULT if experiment is not None else project_name(own_root())
     argv = tuple(word.replace("\0", "") for word in (sys.argv or [""])[:1000])
     role = Role(executable=ExternalCall(argv=argv), name=_ROLE, resources=Resources(cpus=0))
     request = CreateTrial(
@@ -137,6 +141,7 @@ def start(
         kind=TrialKind.EXTERNAL,
         experiment=belongs_to,
         experiment_id=number,
+        project=project,
         name=name,
         spec=JobSpec(roles=(role,)),
         params=describe_params(params or {}),

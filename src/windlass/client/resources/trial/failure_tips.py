@@ -34,6 +34,10 @@ _PACKAGES = {
     "yaml": "pyyaml",
 }
 
+_GUARD_NEEDED = (
+    "put the calls in the script below the line 'if __name__ == \"__main__\":', because each "
+    "process that multiprocessing spawns runs the rest of the script again"
+)
 _USUAL_LIMIT = 6  # a job's default number of restarts
 
 
@@ -63,7 +67,7 @@ def tip_for(trial: TrialRecord, text: str) -> str | None:
 def is_function(spec: JobSpec) -> bool:
     """Return whether a trial calls a function decorated with `@wl.run`.
 
-    Some options of `@wl.run` are named differently in `wl.Job`.
+    Tips for such a trial use the names of `@wl.run` options, some of which differ in `wl.Job`.
 
     For example, `timeout` of a function is called `active_deadline` in a job.
     """
@@ -129,6 +133,13 @@ def _tip_for_cause(trial: TrialRecord, text: str) -> str | None:
         if not is_function(trial.spec):
             here = "run the program here by itself"
         return f"Tip: a trial has no keyboard; to debug, {here}"
+    if "has finished its bootstrapping phase" in text:
+        return f"Tip: {_GUARD_NEEDED}"
+    if _is_broken_pool(trial, text):
+        return (
+            "Tip: a process of the pool ended early; its own error is in the log. If the pool uses "
+            f"spawn or forkserver, {_GUARD_NEEDED}"
+        )
     if _GPU_MEMORY.search(text):
         return "Tip: the accelerator ran out of memory: a smaller batch, or a larger accelerator="
     if _PORT_TAKEN.search(text):
@@ -147,6 +158,14 @@ def _tip_for_cause(trial: TrialRecord, text: str) -> str | None:
     if match := _MISSING_FILE.search(text):
         return _missing_file(trial, match[1])
     return None
+
+
+def _is_broken_pool(trial: TrialRecord, text: str) -> bool:
+    """Return whether a process pool failed, perhaps because its script has no guard."""
+    executable = trial.spec.roles[0].executable
+    main = executable.main if isinstance(executable, FunctionCall) else None
+    is_unguarded = main is not None and main.path != "" and not main.is_run
+    return is_unguarded and "BrokenProcessPool" in text
 
 
 def last_lines(lines: Sequence[str], count: int = 20) -> list[str]:

@@ -25,7 +25,8 @@ _SERIALIZATION = "windlass.SerializationError"  # the worker records this error 
 class RemoteTraceback(Exception):
     """Shows a trial's traceback as the cause of an exception.
 
-    Before Python 3.11, exceptions have no notes that could contain it.
+    This class is needed before Python 3.11, in which exceptions cannot have notes that contain the
+    traceback.
     """
 
     def __init__(self, text: str) -> None:
@@ -81,9 +82,9 @@ def outcome_of(
 
 
 def tail_of(trial: Trial[Any]) -> list[str]:
-    """Return the log lines that explain a trial's failure, which are the last lines.
+    """Return the last lines of a trial's log, which explain its failure.
 
-    After a crash of C code, the output may contain the stacks of many threads.
+    After a crash of C code, return more lines, because they may contain the stacks of many threads.
     """
     is_crash = trial.record.signal in CRASHES
     return list(trial.logs(tail=MOST_LINES if is_crash else 20))

@@ -17,7 +17,7 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One replica of a trial, as of one of its attempts.
 
     `trial.replicas` has each replica's newest attempt, and `trial.attempts` has all attempts. The
-    attempt number is 0 if none has started yet.
+    attempt number is 0 if no attempt has started yet.
 
     >>> Replica(role="worker", index=1, attempt=2, phase="Failed", exit_code=137, node="oak")
     <worker-1 attempt 2: Failed, exit code 137, on oak>

@@ -280,8 +280,9 @@ class Trial(TrialProperties, Generic[R]):
         """Stop the trial. Its processes receive SIGTERM and, after `grace`, SIGKILL.
 
         If the trial runs in pods and the cluster does not respond, the trial stays STOPPING until
-        it responds. With `force`, the trial ends immediately. Its message then states that pods may
-        still be running, and how to delete them. Windlass deletes them once the cluster responds.
+        the cluster responds. With `force`, the trial ends immediately. Its message then states that
+        pods may still be running, and how to delete them. Windlass deletes them once the cluster
+        responds.
         """
         return self._post(
             "stop", StopTrial(grace=parse_timeout(grace) or 0.0, reason=reason, force=force)

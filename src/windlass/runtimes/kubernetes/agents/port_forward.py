@@ -246,7 +246,7 @@ class Tunnels:
         return self._session
 
     def _context(self, connection: Connection) -> ssl.SSLContext | bool:
-        """Return the TLS context for a connection. It is created once per connection."""
+        """Return the TLS context for a connection. The context is created once per connection."""
         # Store the connection itself and compare with `is`. An `id()` would not identify a deleted
         # connection, because Python reuses ids.
         if self._trust is None or self._trust[0] is not connection:

@@ -142,7 +142,7 @@ class PendingReasons:
     ) -> None:
         """Drop the stored reasons of checked pods that no longer wait.
 
-        `left` contains those that do.
+        `left` contains the waiting pods.
         """
         with self._lock:
             waiting = self._waiting.get(namespace, {})

@@ -115,7 +115,10 @@ class PodAttempt(AttemptFiles):
 
     @property
     def was_taken_up(self) -> bool:
-        """Whether an agent requested this attempt's launch file. If so, a pod existed."""
+        """Whether an agent requested this attempt's launch file.
+
+        Such a request shows that a pod existed.
+        """
         return exists(self.path / paths.TAKEN_UP) or self.was_begun
 
     def is_unwanted(self) -> bool:
@@ -205,7 +208,10 @@ class PodAttempt(AttemptFiles):
         return self._pending(message, deleting=is_ending)
 
     def give_up(self, message: str) -> Replica:
-        """End the attempt although its pod is out of reach and might still run. See `is_left`."""
+        """End the attempt although its pod is out of reach and might still run.
+
+        If this method ends the attempt, `is_left` is true afterwards.
+        """
         if not self.has_ended and (self.was_made or self.was_taken_up):
             if not self.is_stop_requested:  # the agent may still run
                 self.request_stop(0.0)

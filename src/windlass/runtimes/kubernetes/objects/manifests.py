@@ -156,7 +156,7 @@ def build_pod(
 def has_services(spec: JobSpec) -> bool:
     """Return whether a job's replicas need addresses.
 
-    A single replica without a framework needs none.
+    A job's only replica needs no address, unless the job has a framework.
     """
     return bool(spec.framework) or sum(role.replicas for role in spec.roles) > 1
 

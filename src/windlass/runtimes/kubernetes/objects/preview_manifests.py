@@ -62,7 +62,7 @@ def build_manifests(
 ) -> list[Object]:
     """Build the Secret, the services and the first attempts' pods.
 
-    `nodes` has the same meaning as in the function `placement`.
+    `nodes` are the nodes of the cluster, or None if the account has no permission to list nodes.
 
     >>> from windlass.model.job import ProcessCall, Role
     >>> role = Role(executable=ProcessCall(argv=("true",)), replicas=2)

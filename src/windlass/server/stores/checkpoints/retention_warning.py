@@ -27,8 +27,8 @@ def warn(
     """Warn once that all checkpoints are kept because the best ones are unknown.
 
     The program may report the metric later, so the warning is delayed until there are many
-    checkpoints or the trial is over (`is_over`). It is recorded at once if a group, such as
-    `validation`, has a metric of this name.
+    checkpoints or the trial is over (`is_over`). The warning is recorded at once if a group, such
+    as `validation`, has a metric of this name.
     """
     parameters = {"trial_id": trial_id, "reason": NOTHING_TO_JUDGE_BY}
     query = "SELECT 1 FROM events WHERE trial_id = :trial_id AND reason = :reason"

@@ -30,7 +30,9 @@ ANY_TIME = Window()
 
 
 class LogSelection(msgspec.Struct, frozen=True):
-    """Selects the part of a log to read, by replica, attempt and time. None selects all.
+    """Selects the part of a log to read, by replica, attempt and time.
+
+    A filter that is None selects everything.
 
     Pages, searches, tails and followers of a log all apply these filters.
     """

@@ -31,7 +31,8 @@ _POSITION = re.compile(
 class Positions(dict[Key, int]):
     """The position up to which each log segment was read.
 
-    `back` is set for a segment if a line that starts before the position was not returned yet.
+    A search may stop in the middle of a line that it has not returned yet. For such a segment,
+    `back` is the distance from the position back to the start of that line.
     """
 
     def __init__(self) -> None:

@@ -138,7 +138,10 @@ def _shorten(text: str) -> str:
 
 
 def _is_log(path: Path) -> bool:
-    """Return whether a log is a regular file or missing. A trial may have put a pipe there."""
+    """Return whether a log is a regular file or missing.
+
+    A trial may have replaced the log, for example with a pipe, which would block the reader.
+    """
     try:
         return stat.S_ISREG(path.lstat().st_mode)
     except FileNotFoundError:

@@ -77,7 +77,7 @@ class MetricReader:
             self._closing.wait(min(time.monotonic() - began, _LONGEST_REST))
 
     def _take_due(self) -> list[tuple[Source, bool]] | None:
-        """Wait until reads are due. Return their attempts, or None when the thread must end.
+        """Wait until reads are due. Return the attempts to read, or None when the thread must end.
 
         Each attempt comes with a flag that is true if a notification caused the read. The list is
         empty if there is time for other work.

@@ -97,9 +97,9 @@ def count_column(column: Column) -> Tally:
 
 
 def _bounded(total: float) -> float:
-    """Limit a sum to the finite range, because JSON has no infinite numbers.
+    """Limit a sum to the finite range.
 
-    A sum of huge numbers may overflow.
+    A sum of huge numbers may overflow, but JSON has no infinite numbers.
     """
     most = sys.float_info.max
     return max(-most, min(total, most)) if total == total else 0.0

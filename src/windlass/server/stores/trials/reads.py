@@ -124,7 +124,10 @@ class TrialLookup:
         return None if stored is None else (stored.job, stored.status)
 
     def keeping(self, trial_id: int) -> Keep | None:
-        """Return the retention rule for a trial's checkpoints. None keeps all checkpoints."""
+        """Return the retention rule for a trial's checkpoints.
+
+        None means that all checkpoints are kept.
+        """
         query = "SELECT spec FROM trials WHERE id = :id"
         spec = self._db.read(lambda connection: connection.value(query, {"id": trial_id}))
         return None if spec is None else decode_spec(spec).keep

@@ -99,7 +99,7 @@ class TrialStore(TrialLookup):
     async def unless_stored(self, keys: Sequence[str], act: Callable[[str], None]) -> None:
         """Call `act` for each key under which no trial is stored.
 
-        No request can create a trial meanwhile.
+        During these calls, no request can create a trial.
         """
 
         def change(connection: Connection) -> None:

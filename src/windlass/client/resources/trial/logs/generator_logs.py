@@ -139,7 +139,7 @@ class _Family:
     def _conclude(self) -> None:
         """Mark the generator's trial as done if it has ended.
 
-        By then, all earlier events have been handled.
+        When this method is called, all earlier events have been handled.
         """
         if self._is_over:
             self._left.discard(self._top)
