@@ -1,4 +1,4 @@
-"""Chooses the folder in which the server and its launchers cache their bytecode, if necessary."""
+"""Chooses the folder in which the server and its workers cache their bytecode, if necessary."""
 
 from __future__ import annotations
 

@@ -69,3 +69,12 @@ def test_a_cache_that_cannot_be_written_does_no_harm(root: Path, tmp_path: Path)
     (tmp_path / "cache").write_text("not a folder")
     (root / f"{NAME}.py").write_text("VALUE = 1")
     assert load(root, tmp_path / "cache") == 1
+
+
+def test_data_beside_a_module_is_read_from_the_installation(root: Path, tmp_path: Path) -> None:
+    (root / f"{NAME}.py").write_text("VALUE = 1")
+    (root / "data.txt").write_text("data")
+    load(root, tmp_path / "cache")
+    loader = sys.modules[NAME].__loader__
+    assert loader is not None
+    assert loader.get_data(str(root / "data.txt")) == b"data"  # type: ignore[attr-defined]

@@ -61,7 +61,8 @@ def _path_hook(folder: str, root: str) -> Callable[[str], FileFinder]:
                 sys.dont_write_bytecode = original
 
         def get_data(self, path: str) -> bytes:
-            return super().get_data(path if path == self.path else self._cached(path))
+            is_bytecode = path.endswith(tuple(BYTECODE_SUFFIXES))
+            return super().get_data(self._cached(path) if is_bytecode else path)
 
         def set_data(self, path: str, data: Any, *, _mode: int = 0o600) -> None:
             super().set_data(self._cached(path), data, _mode=0o600)
@@ -77,7 +78,7 @@ def _path_hook(folder: str, root: str) -> Callable[[str], FileFinder]:
     )
 
     def hook(path: str) -> FileFinder:
-        if not _is_under(path, root):
+        if not _is_under(os.path.normpath(path), root):
             raise ImportError(f"{path} is not a part of {root}")
         return create(path)  # type: ignore[return-value]
 
