@@ -18,7 +18,10 @@ _warned: set[str] = set()  # the paths of packages already warned about
 
 
 def warn_of_uncaptured(packages: Iterable[OutsidePackage]) -> None:
-    """Warn once about each package that trials import from its own folder, as it is then."""
+    """Warn once about each package that snapshots do not contain.
+
+    Trials import such a package from its own folder, in the state that the folder has at that time.
+    """
     for package in packages:
         if package.folder or package.path in _warned:
             continue

@@ -22,8 +22,8 @@ class Base(NamedTuple):
     """A folder from which modules are imported.
 
     `entry` is the folder's path in `sys.path`, or "" if an import hook names the folder. If `only`
-    is set, the job imports only these names from the folder. `subfolder` is where its copy lies, if
-    an import hook gives the folder a different name.
+    is set, the job imports only these names from the folder. `subfolder` is where the folder's copy
+    lies, if an import hook gives the folder a different name.
     """
 
     entry: str
@@ -151,8 +151,8 @@ def importable_names(folder: str) -> set[str]:
 def _loaded_paths(folder: str) -> set[str]:
     """Return the modules and packages that this process has loaded from a folder.
 
-    A package is one path. A folder without `__init__.py` may contain other things than modules, so
-    only the loaded modules in it count.
+    A package counts as one path. A folder without `__init__.py` may contain other things than
+    modules, so only the loaded modules in it count.
     """
     prefix = os.path.join(folder, "")
     paths = set()
