@@ -11,7 +11,7 @@ from pathlib import Path
 from windlass.authoring.checks.options import callers_level
 from windlass.model.job import OutsidePackage
 from windlass.packaging.cache_files import write_cache
-from windlass.packaging.limits import printable
+from windlass.packaging.project_files.limits import printable
 
 _MOST_NAMED = 3
 _warned: set[str] = set()  # the paths of packages already warned about

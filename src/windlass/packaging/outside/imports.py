@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from windlass.packaging.outside.installs import OURS, FolderInstall, find_folder_installs
 from windlass.packaging.outside.presence import own_folder
-from windlass.packaging.project_root import Root, folders_too_large, is_installed
+from windlass.packaging.project_files.project_root import Root, folders_too_large, is_installed
 
 _ENDINGS = (".py", ".so", ".pyd")
 _GENERIC = ("src", "lib", "python")  # names that do not identify a package

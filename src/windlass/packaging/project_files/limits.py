@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from windlass.model.errors import SnapshotError
 from windlass.model.text.quantities import format_size
-from windlass.packaging.ignore import quote_path
 from windlass.packaging.manifest import MAX_FILES, MAX_SIZE
+from windlass.packaging.project_files.ignore import quote_path
 
 _SHOWN = 8
 

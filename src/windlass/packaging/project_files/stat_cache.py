@@ -18,8 +18,8 @@ import msgspec
 
 from windlass.model.thread_safe_types import learned
 from windlass.packaging.cache_files import write_cache
-from windlass.packaging.file_listing import FileListing
 from windlass.packaging.manifest import EXECUTABLE, FILE, LINK, Entry, encode_sorted
+from windlass.packaging.project_files.file_listing import FileListing
 from windlass.worker.common.file_reads import regular_only
 
 _MAGIC = b"windlass tree 3\n"

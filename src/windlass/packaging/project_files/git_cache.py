@@ -14,8 +14,8 @@ import msgspec
 from windlass.model.records import Git
 from windlass.model.thread_safe_types import learned
 from windlass.packaging.cache_files import write_cache
-from windlass.packaging.file_listing import fingerprint
-from windlass.packaging.git import common_directory, git_directory
+from windlass.packaging.project_files.file_listing import fingerprint
+from windlass.packaging.project_files.git import common_directory, git_directory
 from windlass.worker.common.file_reads import regular_only
 
 _SYMBOLIC = b"ref: "
