@@ -97,7 +97,7 @@ class ServerAddress:
 
 
 def send_once(message: bytes, address: str) -> None:
-    """Send one nudge and close the socket, for processes that run user code."""
+    """Send one nudge and close the socket. Processes that run user code use this function."""
     if not address:
         return
     try:
