@@ -150,7 +150,7 @@ class Reader:
 def _is_kept_outside(link: str) -> bool:
     """Return whether a link out of the tree stays a link.
 
-    It does if it leads to a folder or a large file.
+    A link to a folder or a large file stays a link.
     """
     try:
         status = os.stat(link)
