@@ -1,6 +1,6 @@
 """Nudges: datagrams that tell the server to read an attempt's files.
 
-Nudges may get lost, because the files are the source of truth.
+A lost nudge does no harm, because the files contain all data.
 """
 
 from __future__ import annotations
