@@ -148,7 +148,10 @@ class Reader:
 
 
 def _is_kept_outside(link: str) -> bool:
-    """Return whether a link out of the tree stays a link: to a folder or a large file."""
+    """Return whether a link out of the tree stays a link.
+
+    A link to a folder or a large file stays a link.
+    """
     try:
         status = os.stat(link)
     except OSError:

@@ -56,7 +56,7 @@ class GitCache:
 
 
 def _position(folder: str) -> bytes:
-    """Return bytes that identify the state of git's HEAD and index, or b"" if it is unknown."""
+    """Return bytes that identify the state of git's HEAD and index, or b"" if that is unknown."""
     directory = git_directory(folder)
     common = common_directory(directory)
     try:

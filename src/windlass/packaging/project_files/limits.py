@@ -25,7 +25,7 @@ class Limits(NamedTuple):
         return Limits(self.files - files, self.size - size)
 
     def at_most(self, other: Limits) -> Limits:
-        """Return the smaller of two limits, for the number of files and for the size."""
+        """Combine two limits: return the smaller number of files and the smaller size."""
         return Limits(min(self.files, other.files), min(self.size, other.size))
 
 

@@ -211,7 +211,7 @@ def cache_file(cache_dir: str, root: str, only: Sequence[str] = ()) -> str:
 
 
 def load(file: str, root: str, conditions: str) -> LastSnapshot | None:
-    """Load a root's cached snapshot, or return None if there is no valid one."""
+    """Load a root's cached snapshot, or return None if there is no valid snapshot."""
     try:
         with open(file, "rb", opener=regular_only) as opened:
             header = opened.read(_HEADER)
