@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from windlass.packaging.project_root import find_root
+from windlass.packaging.project_files.project_root import find_root
 from windlass.packaging.snapshot import take_snapshot
 
 root = find_root(script=Path(sys.argv[1], "train.py"))

@@ -11,9 +11,9 @@ from typing import Any
 def extra_hint(extra: str, packages: str) -> str:
     """Return a hint that names the command to install one of Windlass's extras.
 
-    The command adds the extra to this copy of Windlass, from where this copy was installed. A
-    package index may have a package of another author with the same name. `packages` are the
-    extra's packages, for a copy that was not installed at all.
+    The command adds the extra to this copy of Windlass, and installs from the same source as this
+    copy, because a package index may have a package of another author with the same name.
+    `packages` are the extra's packages, for a copy that was not installed at all.
     """
     try:
         from importlib import metadata

@@ -9,8 +9,8 @@ from trees import git, paths, write
 
 from windlass.model.records import Git
 from windlass.packaging import provenance
-from windlass.packaging.git import GitStatus
-from windlass.packaging.project_root import Root
+from windlass.packaging.project_files.git import GitStatus
+from windlass.packaging.project_files.project_root import Root
 from windlass.packaging.provenance import collect, git_state, installed_packages
 from windlass.packaging.snapshot import take_snapshot
 from windlass.version import __version__

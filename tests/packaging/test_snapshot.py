@@ -12,8 +12,13 @@ import pytest
 from trees import git, paths, refuse_to_ask_git, settle, snapshot_of, write
 
 from windlass.model.errors import SnapshotError
-from windlass.packaging import file_contents, file_listing, limits, listing_freshness
 from windlass.packaging.manifest import Entry, parse_manifest
+from windlass.packaging.project_files import (
+    file_contents,
+    file_listing,
+    limits,
+    listing_freshness,
+)
 from windlass.packaging.snapshot import Snapshot, SnapshotChanged
 
 AGED = 1_600_000_000
@@ -296,7 +301,7 @@ def test_several_processes_may_take_snapshots_at_once(tree: Path, cache: Path) -
     write(tree, {f"{index}.py": str(index) for index in range(200)})
     program = (
         "import sys; from pathlib import Path\n"
-        "from windlass.packaging.project_root import Root\n"
+        "from windlass.packaging.project_files.project_root import Root\n"
         "from windlass.packaging.snapshot import take_snapshot\n"
         "for _ in range(10): print(take_snapshot(Root(Path(sys.argv[1]), 'folder'),"
         " Path(sys.argv[2])).tree)\n"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from windlass.packaging import git as git_repository
-from windlass.packaging.project_root import Root
+from windlass.packaging.project_files import git as git_repository
+from windlass.packaging.project_files.project_root import Root
 from windlass.packaging.snapshot import Snapshot, take_snapshot
 
 

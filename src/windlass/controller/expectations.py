@@ -56,8 +56,8 @@ class Expectations:
     def created(self, uid: str, replica: ReplicaId) -> None:
         """Mark a replica's creation as observed.
 
-        If the replica is missing from now on, it counts as vanished and no longer as not yet
-        created.
+        Before that, a missing replica counts as still to be created. Afterwards, it counts as
+        vanished.
         """
         with self._lock:
             expected = self._jobs.get(uid)

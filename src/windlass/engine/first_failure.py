@@ -32,9 +32,9 @@ def failed_for_good(spec: JobSpec, slots: Sequence[Slot]) -> Slot | None:
 
     If the job restarts as a whole and a replica that may restart ended first, that replica is
     assumed to have caused the failure of the others. The job then restarts. The same holds if both
-    ended at the same time (some backends report whole seconds) or if the restartable replica's end
-    time is unknown because the replica was lost. The result does not depend on whether one or two
-    reconciliations observe the ends.
+    replicas ended at the same time (some backends report whole seconds) or if the restartable
+    replica's end time is unknown because the replica was lost. The result does not depend on
+    whether one or two reconciliations observe the ends.
     """
     failed = [slot for slot in slots if slot_verdict(slot) is Verdict.FAILED]
     if not failed:

@@ -6,7 +6,7 @@ import msgspec
 
 
 class LogPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A piece of a replica's output: a whole line or, if `end` is False, the start of one."""
+    """A piece of a replica's output: a whole line or, if `end` is False, the start of a line."""
 
     time: float
     stream: str  # "stdout" | "stderr"

@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
-from windlass.packaging.ignore import RECORDED
-from windlass.packaging.project_root import is_installed
+from windlass.packaging.project_files.ignore import RECORDED
+from windlass.packaging.project_files.project_root import is_installed
 
 _FUNCTIONS = f"{RECORDED}/functions"
 

@@ -48,7 +48,7 @@ class LargeValues:
         self._size = 0
 
     def find(self, data: bytes) -> tuple[str, bytes]:
-        """Return a value's digest and an equal value: an earlier copy, if one is remembered."""
+        """Return a value's digest, and the value itself or an equal value that is remembered."""
         for digest, value in self._recent:
             if value == data:
                 return digest, value

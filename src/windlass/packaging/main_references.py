@@ -22,7 +22,7 @@ _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 
 
 class Reduced:
-    """Is pickled as the result of a call."""
+    """An object that is pickled as the result of a call."""
 
     def __init__(self, function: Any, *arguments: Any) -> None:
         self._call = function, arguments
@@ -35,7 +35,7 @@ class Reduced:
 
 
 class GlobalsOfMain(dict[str, Any]):
-    """Is pickled as the namespace of the trial's `__main__`."""
+    """A namespace that is pickled as the namespace of the trial's `__main__`."""
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         return vars, (_MAIN,)

@@ -71,7 +71,7 @@ class MainScript:
 def find_main_script(
     function: Callable[..., Any] | None, root: Path, has_file: Callable[[str], bool]
 ) -> MainScript:
-    """Return the script that this process runs, or an empty one if the snapshot does not have it.
+    """Return this process's script, or an empty `MainScript` if the snapshot lacks the script.
 
     `function` is the call's function, and `has_file` tells which files the snapshot contains.
     """
@@ -198,8 +198,8 @@ def _assigned(statement: ast.AST) -> Iterator[str]:
 def _computed_from_file(statements: Iterable[ast.stmt], above: Iterable[str] = ()) -> list[str]:
     """Return the names that assignments compute from `__file__`, in order.
 
-    Attributes of classes are included, as in `Config.root`. `above` has the names outside of a
-    class.
+    Attributes of classes are included, as in `Config.root`. For the statements of a class, `above`
+    has the names outside of the class.
     """
     import ast
 

@@ -22,7 +22,7 @@ from windlass.packaging.large_values import ByteCounter, LargeValues, PackedCall
 from windlass.packaging.main_references import MainReferences
 from windlass.packaging.main_script import MainScript
 from windlass.packaging.params import describe_params
-from windlass.packaging.project_root import is_installed
+from windlass.packaging.project_files.project_root import is_installed
 from windlass.worker.program.unpicklable_part import find_unpicklable, function_parts, refusal
 
 __all__ = ["LARGEST_PAYLOAD", "describe_params", "pack_arguments", "pack_call"]

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from windlass.model.records import Git, Provenance
-from windlass.packaging.git import GitStatus
 from windlass.packaging.package_cache import cached_by_packages
+from windlass.packaging.project_files.git import GitStatus
 from windlass.version import __version__
 
 _ARGV_LIMIT = 200

@@ -20,16 +20,20 @@ from operator import ne
 from pathlib import Path
 
 from windlass.model.errors import SnapshotError
-from windlass.packaging import stat_cache
-from windlass.packaging.file_contents import Reader
-from windlass.packaging.file_listing import FileListing, Selection, list_tree
-from windlass.packaging.git import GitStatus, git_settings
-from windlass.packaging.git_cache import GitCache
-from windlass.packaging.limits import Limits, check_limits
-from windlass.packaging.listing_freshness import compare_listing, distrust_recent, forget_folders
 from windlass.packaging.manifest import Entry, encode_entry, tree_digest
-from windlass.packaging.project_root import Root, loaded_files
-from windlass.packaging.stat_cache import LastSnapshot, StatTable
+from windlass.packaging.project_files import stat_cache
+from windlass.packaging.project_files.file_contents import Reader
+from windlass.packaging.project_files.file_listing import FileListing, Selection, list_tree
+from windlass.packaging.project_files.git import GitStatus, git_settings
+from windlass.packaging.project_files.git_cache import GitCache
+from windlass.packaging.project_files.limits import Limits, check_limits
+from windlass.packaging.project_files.listing_freshness import (
+    compare_listing,
+    distrust_recent,
+    forget_folders,
+)
+from windlass.packaging.project_files.project_root import Root, loaded_files
+from windlass.packaging.project_files.stat_cache import LastSnapshot, StatTable
 
 # With more changes than this, a new manifest is as fast as patching the old one.
 _PATCH_LIMIT = 32
@@ -152,7 +156,7 @@ def take_snapshot(
     exceeds the limits raises an error, unless it is unchanged since its last snapshot.
 
     >>> import tempfile
-    >>> from windlass.packaging.project_root import find_root
+    >>> from windlass.packaging.project_files.project_root import find_root
     >>> folder = Path(tempfile.mkdtemp())
     >>> _ = (folder / "train.py").write_text("print('hello')")
     >>> snapshot = take_snapshot(find_root(script=folder / "train.py"), folder / ".cache")

@@ -11,7 +11,7 @@ import windlass as wl
 from windlass.model.job import Code, JobSpec, ProcessCall, Role
 from windlass.model.requests import CreateTrial
 from windlass.packaging.draft import Draft
-from windlass.packaging.project_root import Root
+from windlass.packaging.project_files.project_root import Root
 from windlass.packaging.snapshot import Snapshot, take_snapshot
 
 

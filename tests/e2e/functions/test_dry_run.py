@@ -18,7 +18,7 @@ import pytest
 import windlass as wl
 from harness import Project
 from windlass.model.job import ProcessCall
-from windlass.packaging.project_root import is_installed
+from windlass.packaging.project_files.project_root import is_installed
 
 WITNESS = """
     import json, os, pathlib, sys

@@ -14,7 +14,12 @@ import msgspec
 
 from windlass.model.errors import SnapshotError
 from windlass.model.job import Code, Python
-from windlass.packaging.project_root import Root, explicit_root, find_root, is_installed
+from windlass.packaging.project_files.project_root import (
+    Root,
+    explicit_root,
+    find_root,
+    is_installed,
+)
 
 _OURS = ("WINDLASS_TRIAL", "WINDLASS_ROLE", "WINDLASS_INDEX", "WINDLASS_ATTEMPT")
 _last_environment: tuple[dict[Any, Any], dict[str, str]] | None = None

@@ -11,10 +11,10 @@ from windlass.authoring.public.packaged import captured_folders
 from windlass.home import Home
 from windlass.model.job import OutsideLink
 from windlass.packaging.function_sources import source_files
-from windlass.packaging.git import GitStatus
 from windlass.packaging.joined_snapshot import JoinedSnapshot
-from windlass.packaging.limits import printable
 from windlass.packaging.outside.presence import may_import_outside_code
+from windlass.packaging.project_files.git import GitStatus
+from windlass.packaging.project_files.limits import printable
 from windlass.packaging.provenance import collect, installed_packages
 from windlass.packaging.snapshot import Snapshot, take_snapshot
 

@@ -39,7 +39,7 @@ from windlass.packaging.large_values import LargeValues
 from windlass.packaging.main_script import MainScript, find_main_script
 from windlass.packaging.params import describe_params
 from windlass.packaging.pickling import pack_call
-from windlass.packaging.project_root import project_name
+from windlass.packaging.project_files.project_root import project_name
 
 if TYPE_CHECKING:
     from windlass.authoring.public.packaged import Packaged

@@ -33,7 +33,10 @@ class MapCalls:
 
 
 def map_calls(name: str, iterables: Sequence[Any], named: Mapping[str, Any]) -> MapCalls:
-    """Combine the values of `map`: the first of each list for the first call, and so on.
+    """Combine the values of `map` into calls.
+
+    The first call gets the first value of each list, the second call gets the second value of each
+    list, and so on.
 
     >>> list(map_calls("train", [[0.1, 0.2]], {"epochs": [3, 5]}))[1]
     MapCall(args=(0.2,), kwargs={'epochs': 5})
@@ -58,7 +61,9 @@ def map_calls(name: str, iterables: Sequence[Any], named: Mapping[str, Any]) -> 
 
 
 def starmap_calls(name: str, items: Iterable[Any]) -> MapCalls:
-    """Convert the items of `starmap`: lists of positional and mappings of keyword arguments.
+    """Convert the items of `starmap` to calls.
+
+    An item is a list of positional arguments or a mapping of keyword arguments.
 
     >>> list(starmap_calls("train", [(0.1, 3), {"lr": 0.2}]))
     [MapCall(args=(0.1, 3), kwargs={}), MapCall(args=(), kwargs={'lr': 0.2})]

@@ -11,14 +11,17 @@ from pathlib import Path
 from windlass.authoring.checks.options import callers_level
 from windlass.model.job import OutsidePackage
 from windlass.packaging.cache_files import write_cache
-from windlass.packaging.limits import printable
+from windlass.packaging.project_files.limits import printable
 
 _MOST_NAMED = 3
 _warned: set[str] = set()  # the paths of packages already warned about
 
 
 def warn_of_uncaptured(packages: Iterable[OutsidePackage]) -> None:
-    """Warn once about each package that trials import from its own folder, as it is then."""
+    """Warn once about each package that snapshots do not contain.
+
+    Trials import such a package from its own folder, in the state that the folder has at that time.
+    """
     for package in packages:
         if package.folder or package.path in _warned:
             continue

@@ -22,7 +22,7 @@ from windlass.client.connection.submit import upload
 from windlass.model.errors import InvalidArgument, Unsupported, shown
 from windlass.packaging.function_sources import find_sources
 from windlass.packaging.pickling import pack_call
-from windlass.packaging.project_root import Root
+from windlass.packaging.project_files.project_root import Root
 
 if TYPE_CHECKING:
     from windlass.client.client import Client

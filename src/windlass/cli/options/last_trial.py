@@ -8,7 +8,7 @@ _LAST = re.compile(r"last(?:~(\d{1,6}))?", re.ASCII)
 
 
 def steps_back(text: str) -> int | None:
-    """Return how many trials precede the newest one, or None if the text is another word.
+    """Return how many trials `last` or `last~N` goes back, or None if the text is another word.
 
     >>> steps_back("last"), steps_back("last~2"), steps_back("7")
     (0, 2, None)

@@ -127,7 +127,7 @@ class _Canvas:
                 self._dot(x + round((to_x - x) * n / length), y + round((to_y - y) * n / length))
 
     def mark(self) -> None:
-        """Put each curve's letter at its right end and at regular intervals to the left."""
+        """Put each curve's letter at the curve's right end and at regular intervals to the left."""
         if not self._marks:
             return
         between = max(_LEAST_BETWEEN, 4 * len(self._curves))

@@ -45,12 +45,12 @@ class OutputFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def stored_file(record: records.Artifact) -> StoredFile:
-    """Convert the record of an experiment's file."""
+    """Convert the record of an experiment's file to a `StoredFile`."""
     return StoredFile(**{**msgspec.structs.asdict(record), "created": to_datetime(record.created)})
 
 
 def output_file(record: records.OutputFile) -> OutputFile:
-    """Convert the record of a trial's output file."""
+    """Convert the record of a trial's output file to an `OutputFile`."""
     return OutputFile(
         **{**msgspec.structs.asdict(record), "modified": to_datetime(record.modified)}
     )

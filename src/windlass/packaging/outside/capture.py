@@ -12,12 +12,12 @@ from msgspec.structs import replace
 
 from windlass.model.errors import SnapshotError
 from windlass.model.job import Code, OutsidePackage, PackageImport
-from windlass.packaging.file_listing import Selection, list_tree
-from windlass.packaging.ignore import RECORDED
-from windlass.packaging.limits import Limits, largest_snapshot
 from windlass.packaging.manifest import MAX_FILES
 from windlass.packaging.outside.imports import Base, OutsideCode, find_outside_code
-from windlass.packaging.project_root import Root
+from windlass.packaging.project_files.file_listing import Selection, list_tree
+from windlass.packaging.project_files.ignore import RECORDED
+from windlass.packaging.project_files.limits import Limits, largest_snapshot
+from windlass.packaging.project_files.project_root import Root
 from windlass.packaging.snapshot import Snapshot, take_snapshot
 
 _PACKAGES = f"{RECORDED}/packages"

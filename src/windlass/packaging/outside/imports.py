@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from windlass.packaging.outside.installs import OURS, FolderInstall, find_folder_installs
 from windlass.packaging.outside.presence import own_folder
-from windlass.packaging.project_root import Root, folders_too_large, is_installed
+from windlass.packaging.project_files.project_root import Root, folders_too_large, is_installed
 
 _ENDINGS = (".py", ".so", ".pyd")
 _GENERIC = ("src", "lib", "python")  # names that do not identify a package
@@ -22,8 +22,8 @@ class Base(NamedTuple):
     """A folder from which modules are imported.
 
     `entry` is the folder's path in `sys.path`, or "" if an import hook names the folder. If `only`
-    is set, the job imports only these names from the folder. `subfolder` is where its copy lies, if
-    an import hook gives the folder a different name.
+    is set, the job imports only these names from the folder. `subfolder` is where the folder's copy
+    lies, if an import hook gives the folder a different name.
     """
 
     entry: str
@@ -151,8 +151,8 @@ def importable_names(folder: str) -> set[str]:
 def _loaded_paths(folder: str) -> set[str]:
     """Return the modules and packages that this process has loaded from a folder.
 
-    A package is one path. A folder without `__init__.py` may contain other things than modules, so
-    only the loaded modules in it count.
+    A package counts as one path. A folder without `__init__.py` may contain other things than
+    modules, so only the loaded modules in it count.
     """
     prefix = os.path.join(folder, "")
     paths = set()

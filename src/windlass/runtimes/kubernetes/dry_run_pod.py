@@ -36,7 +36,9 @@ def check_pod(
     placement: Placement,
     image: str,
 ) -> None:
-    """Submit a dry run. Raise an error if an object is missing or `pod_patch=` has unknown fields.
+    """Submit a pod as a dry run.
+
+    Raise an error if an object is missing or `pod_patch=` has unknown fields.
 
     The missing object may be a service account or a priority class. The cluster would silently drop
     unknown fields. The cluster's other objections, such as a quota or an admission rule, may go

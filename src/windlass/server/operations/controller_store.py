@@ -167,7 +167,7 @@ class ControllerStore:
 def _decisive(
     status: JobStatus, replicas: Sequence[Replica], ended: Sequence[Replica]
 ) -> Replica | None:
-    """Return the attempt that decided a job's outcome, or the first of `ended` if it is unknown."""
+    """Return the attempt that decided a job's outcome, or else the first attempt in `ended`."""
     named = status.decisive
     if named is None:
         return ended[0] if ended else None

@@ -2,8 +2,8 @@
 
 Everything in a working folder that `LeftOut` recognizes is deleted: caches, hidden files, files
 that are stored as checkpoints, and unchanged code if a killed supervisor left it. Programs may also
-write above their project, such as to `../data`. Folders for data are deleted there. All other
-entries are moved to the output folder, because they may be results.
+write above their project, such as to `../data`. Of the entries above the project, folders for data
+are deleted. All others are moved to the output folder, because they may be results.
 """
 
 from __future__ import annotations

@@ -296,7 +296,7 @@ def _projects(connection: Connection, rows: Sequence[Row]) -> list[ProjectRecord
 
 
 def _counts(connection: Connection, table: str, column: str, rows: Sequence[Row]) -> dict[int, int]:
-    """Return how many rows of `table` refer to each of the given rows in their column `column`."""
+    """Return, for each of the rows, how many rows of `table` refer to it in the column `column`."""
     conditions = Conditions()
     conditions.one_of(column, [row["id"] for row in rows] or [-1])
     query = (

@@ -90,7 +90,7 @@ def note_saved(attempt_dir: str, statuses: Iterable[os.stat_result]) -> None:
 
 
 class LeftOut:
-    """Decides which entries of a replica's working folder are no files of the program's own."""
+    """Decides which entries of a working folder do not count as written by the program."""
 
     def __init__(self, replica: str) -> None:
         attempts = sorted((name for name in list_folder(replica) if name.isdecimal()), key=int)

@@ -8,7 +8,7 @@ _LONGEST_COMMAND = 60  # characters
 
 
 def find_holder(path: str | os.PathLike[str]) -> int | None:
-    """Return the process that holds a file's lock, or None if there is none or it is unknown.
+    """Return the process that holds a file's lock, or None if no holder is known.
 
     The holder is known only on Linux, which lists all locks.
 

@@ -1,6 +1,6 @@
 """Nudges: datagrams that tell the server to read an attempt's files.
 
-Nudges may get lost, because the files are the source of truth.
+A lost nudge does no harm, because the files contain all data.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class ServerAddress:
 
 
 def send_once(message: bytes, address: str) -> None:
-    """Send one nudge and close the socket, for processes that run user code."""
+    """Send one nudge and close the socket. Processes that run user code use this function."""
     if not address:
         return
     try:

@@ -94,7 +94,7 @@ class MainModule:
                 setattr(thing, name, self._moved(vars(thing)[name]))
 
     def _is_computed(self, executed: object, value: object) -> bool:
-        """Return whether the script computed the author's value here, apart from its location."""
+        """Return whether the script computed the author's value here, possibly with other paths."""
         return is_same(executed, value) or is_same(executed, self._moved(value))
 
     def _moved(self, value: object) -> object:

@@ -1,7 +1,7 @@
 """A program's output directory, which is the same in every attempt of a replica.
 
 A file in the output directory becomes an artifact as soon as it is written. No files are copied
-when the trial ends, so a program that is killed then loses none.
+when the trial ends, so a program that is killed at that time loses no files.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def dump_value(value: object, file: BinaryIO) -> None:
 class _PlainPickler(pickle.Pickler):
     """Refuses functions and classes of `__main__`, which is a different module in other processes.
 
-    cloudpickle pickles them by value.
+    cloudpickle then pickles the function or class by value.
     """
 
     def reducer_override(self, obj: object) -> Any:

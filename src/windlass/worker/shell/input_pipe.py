@@ -1,4 +1,4 @@
-"""A shell's input, which is a named pipe next to the log that carries typed bytes in frames.
+"""A shell's input: a named pipe in the folder of the log. The pipe carries typed bytes in frames.
 
 Each frame is written in one step, so that neither a second writer nor a kill can split it. A frame
 contains its writer's id and the position of its bytes. If a client sends bytes twice, the shell

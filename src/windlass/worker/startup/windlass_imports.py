@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 
 def describe_imports(copies: Sequence[tuple[str, str]]) -> str:
-    """Return the variable's value for pairs of a folder, or "" for an import hook, and its copy.
+    """Return the value of the environment variable that describes copies.
+
+    Each entry of `copies` is a pair of a folder, or "" for an import hook, and the folder's copy.
 
     >>> describe_imports([("/code/lib", "/work/lib")])
     '[["/code/lib", "/work/lib"]]'

@@ -70,7 +70,8 @@ def serve(fd: int) -> None:
 class _Spare:
     """A supervisor and a fork for the user's process, both created before a request needs them.
 
-    The launcher creates them while it is idle. Under load, this would save no time.
+    The launcher creates them while it is idle. Under load, creating them in advance would save no
+    time.
     """
 
     def __init__(self, requests_fd: int) -> None:

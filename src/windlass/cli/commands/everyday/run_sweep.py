@@ -302,7 +302,7 @@ def _search(client: Client, experiment: Experiment, sweep: Sweep, chosen: SweepO
 
 
 def _print_dry_run(sweep: Sweep, method: str, trials: int | None, *, as_json: bool) -> int:
-    """Print the parameters of all trials and the first trial, and start nothing."""
+    """Print the parameters of all trials, and what the first trial would run. Start nothing."""
     from dataclasses import replace
 
     import msgspec

@@ -39,7 +39,7 @@ def command(which: str, place: str | None, folder: str | None, experiment: bool)
     from windlass.cli.output.download_note import print_packaging_note
     from windlass.cli.output.text import print_message
     from windlass.client.client import default_client
-    from windlass.packaging.ignore import RECORDED
+    from windlass.packaging.project_files.ignore import RECORDED
 
     client = default_client()
     if not experiment and which.isascii() and which.isdecimal():

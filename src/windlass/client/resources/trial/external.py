@@ -123,7 +123,7 @@ def start(
 ) -> ExternalTrial:
     """Create a trial that records this process."""
     from windlass.packaging.params import describe_params
-    from windlass.packaging.project_root import own_root, project_name
+    from windlass.packaging.project_files.project_root import own_root, project_name
     from windlass.packaging.provenance import collect
 
     _check(name, experiment, params, labels)

@@ -50,7 +50,10 @@ class AgentTunnels:
         self._cut_off: set[str] = set()
 
     def observe(self, uid: str, pod: Object, *, is_there: bool) -> None:
-        """Open, close or schedule a tunnel to the agent in a job's pod after the pod changed."""
+        """Open, close or schedule a tunnel to the agent in a job's pod.
+
+        Called after the pod has changed.
+        """
         if not is_there:
             self._forget(pod)
         elif not _is_running(pod):

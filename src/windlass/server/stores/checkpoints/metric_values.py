@@ -20,7 +20,10 @@ _Sizes = tuple[int, ...]  # the sizes of a trial's metrics files
 
 
 class CheckpointMetrics:
-    """Finds the metric values for checkpoints, and caches them until their trial reports more."""
+    """Finds the metric values for checkpoints.
+
+    The values are cached until the trial reports more.
+    """
 
     def __init__(self, metrics: MetricStore) -> None:
         self._metrics = metrics

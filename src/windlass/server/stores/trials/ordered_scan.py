@@ -40,7 +40,7 @@ class Span(NamedTuple):
         return (*value, self.trial_id)
 
     def start(self, cursor: Position | None) -> Position | None:
-        """Return the values of `columns` at a list's cursor, or None if it is not in the span."""
+        """Return the values of `columns` at a cursor, or None if the cursor is outside the span."""
         if cursor is None or (self.rank is not None and cursor[0] != self.rank):
             return None
         value = [] if self.value_at is None else [cursor[self.value_at]]

@@ -317,7 +317,7 @@ class TrialStore(TrialLookup):
         spec: JobSpec | None = None,
         labels: tuple[str, ...] | None = None,
     ) -> tuple[Callable[[Connection], bool], Callable[[bool], None]]:
-        """Return a function that replaces the stored status and one to call after the commit.
+        """Return two functions: one to replace the stored status, and one to call after the commit.
 
         The first function does nothing if the stored status has changed since it was read. The
         second function updates the cache and reports the change.

@@ -7,11 +7,11 @@ import os
 import stat
 
 from windlass.model.errors import SnapshotError
-from windlass.packaging.ignore import quote_path
-from windlass.packaging.limits import printable
-from windlass.packaging.listing_freshness import is_recent
 from windlass.packaging.manifest import is_outside_link, link_stays_inside
-from windlass.packaging.stat_cache import UNTRUSTED, StatTable
+from windlass.packaging.project_files.ignore import quote_path
+from windlass.packaging.project_files.limits import printable
+from windlass.packaging.project_files.listing_freshness import is_recent
+from windlass.packaging.project_files.stat_cache import UNTRUSTED, StatTable
 
 _TRIES = 5
 _CHUNK = 1024 * 1024
@@ -148,7 +148,10 @@ class Reader:
 
 
 def _is_kept_outside(link: str) -> bool:
-    """Return whether a link out of the tree stays a link: to a folder or a large file."""
+    """Return whether a link out of the tree stays a link.
+
+    A link to a folder or a large file stays a link.
+    """
     try:
         status = os.stat(link)
     except OSError:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from windlass.model.records import Git
-from windlass.packaging.ignore import ALWAYS_IGNORED, ALWAYS_IGNORED_ENDINGS
+from windlass.packaging.project_files.ignore import ALWAYS_IGNORED, ALWAYS_IGNORED_ENDINGS
 
 if TYPE_CHECKING:
     import subprocess

@@ -18,8 +18,8 @@ import msgspec
 
 from windlass.model.thread_safe_types import learned
 from windlass.packaging.cache_files import write_cache
-from windlass.packaging.file_listing import FileListing
 from windlass.packaging.manifest import EXECUTABLE, FILE, LINK, Entry, encode_sorted
+from windlass.packaging.project_files.file_listing import FileListing
 from windlass.worker.common.file_reads import regular_only
 
 _MAGIC = b"windlass tree 3\n"
@@ -211,7 +211,7 @@ def cache_file(cache_dir: str, root: str, only: Sequence[str] = ()) -> str:
 
 
 def load(file: str, root: str, conditions: str) -> LastSnapshot | None:
-    """Load a root's cached snapshot, or return None if there is no valid one."""
+    """Load a root's cached snapshot, or return None if there is no valid snapshot."""
     try:
         with open(file, "rb", opener=regular_only) as opened:
             header = opened.read(_HEADER)

@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from windlass.model.text.names import DEFAULT, LONGEST_NAME
-from windlass.packaging.limits import printable
+from windlass.packaging.project_files.limits import printable
 from windlass.worker.common.file_reads import read_json
 from windlass.worker.common.own_attempt import attempt_dir
 
@@ -88,7 +88,7 @@ def project_name(root: Root) -> str:
     if folder == _own_copy():
         folder = _original_root() or DEFAULT
     if os.path.exists(os.path.join(folder, ".git")):
-        from windlass.packaging.git import common_directory, git_directory
+        from windlass.packaging.project_files.git import common_directory, git_directory
 
         common = common_directory(git_directory(folder))
         is_plain = os.path.basename(common) == ".git"

@@ -9,8 +9,8 @@ import pytest
 from trees import git, refuse_to_ask_git, settle, write
 
 from windlass.model.records import Git
-from windlass.packaging.git import GitStatus
-from windlass.packaging.project_root import Root
+from windlass.packaging.project_files.git import GitStatus
+from windlass.packaging.project_files.project_root import Root
 from windlass.packaging.provenance import git_state
 from windlass.packaging.snapshot import take_snapshot
 

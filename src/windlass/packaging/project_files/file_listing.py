@@ -10,8 +10,13 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from windlass.model.errors import SnapshotError
-from windlass.packaging.git import GitStatus, git_directory, rule_files, tracked_ignored
-from windlass.packaging.ignore import (
+from windlass.packaging.project_files.git import (
+    GitStatus,
+    git_directory,
+    rule_files,
+    tracked_ignored,
+)
+from windlass.packaging.project_files.ignore import (
     ALWAYS_IGNORED,
     ALWAYS_IGNORED_ENDINGS,
     Patterns,

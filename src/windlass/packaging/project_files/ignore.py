@@ -272,8 +272,9 @@ def any_reaches_into(scopes: Iterable[tuple[int, Patterns]], folder: str) -> boo
 def find_verdict(scopes: Sequence[tuple[int, Patterns]], path: str, is_folder: bool) -> bool | None:
     """Return whether ignore files ignore a path, or None if no rule matches.
 
-    If several files match, the one in the deepest folder decides. Each scope contains one file's
-    patterns, and the number of characters in a path that precede the file's folder.
+    If several files match, the one in the deepest folder decides. Each scope contains the patterns
+    of one file, and the number of characters to cut off the start of a path, so that the path is
+    relative to the file's folder.
     """
     for skip, patterns in reversed(scopes):
         answer = patterns.verdict(path[skip:], is_folder)

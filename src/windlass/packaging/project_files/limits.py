@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from windlass.model.errors import SnapshotError
 from windlass.model.text.quantities import format_size
-from windlass.packaging.ignore import quote_path
 from windlass.packaging.manifest import MAX_FILES, MAX_SIZE
+from windlass.packaging.project_files.ignore import quote_path
 
 _SHOWN = 8
 
@@ -25,7 +25,7 @@ class Limits(NamedTuple):
         return Limits(self.files - files, self.size - size)
 
     def at_most(self, other: Limits) -> Limits:
-        """Return the smaller of two limits, for the number of files and for the size."""
+        """Combine two limits: return the smaller number of files and the smaller size."""
         return Limits(min(self.files, other.files), min(self.size, other.size))
 
 

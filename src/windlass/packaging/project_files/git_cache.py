@@ -14,8 +14,8 @@ import msgspec
 from windlass.model.records import Git
 from windlass.model.thread_safe_types import learned
 from windlass.packaging.cache_files import write_cache
-from windlass.packaging.file_listing import fingerprint
-from windlass.packaging.git import common_directory, git_directory
+from windlass.packaging.project_files.file_listing import fingerprint
+from windlass.packaging.project_files.git import common_directory, git_directory
 from windlass.worker.common.file_reads import regular_only
 
 _SYMBOLIC = b"ref: "
@@ -56,7 +56,7 @@ class GitCache:
 
 
 def _position(folder: str) -> bytes:
-    """Return bytes that identify the state of git's HEAD and index, or b"" if it is unknown."""
+    """Return bytes that identify the state of git's HEAD and index, or b"" if that is unknown."""
     directory = git_directory(folder)
     common = common_directory(directory)
     try:

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
-from windlass.packaging.file_listing import (
+from windlass.packaging.project_files.file_listing import (
     IGNORED_LIMIT,
     FileListing,
     Folder,
@@ -18,15 +18,15 @@ from windlass.packaging.file_listing import (
     keeps_folder_times,
     scan_again,
 )
-from windlass.packaging.git import (
+from windlass.packaging.project_files.git import (
     GitCall,
     git_directory,
     tracked_ignored,
     tracks_none_of,
     which_are_ignored,
 )
-from windlass.packaging.ignore import ALWAYS_IGNORED, ALWAYS_IGNORED_ENDINGS
-from windlass.packaging.stat_cache import UNTRUSTED
+from windlass.packaging.project_files.ignore import ALWAYS_IGNORED, ALWAYS_IGNORED_ENDINGS
+from windlass.packaging.project_files.stat_cache import UNTRUSTED
 
 _RULE_FILES = frozenset((".gitignore", ".windlassignore", ".git"))
 _FEW = 100

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from trees import git, paths, settle, snapshot_of, write
 
-from windlass.packaging.ignore import Patterns, quote_path
+from windlass.packaging.project_files.ignore import Patterns, quote_path
 
 
 @pytest.mark.parametrize(

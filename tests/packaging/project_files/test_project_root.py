@@ -8,8 +8,13 @@ from pathlib import Path
 import pytest
 from trees import git, paths, write
 
-from windlass.packaging import project_root
-from windlass.packaging.project_root import Root, find_root, loaded_files, project_name
+from windlass.packaging.project_files import project_root
+from windlass.packaging.project_files.project_root import (
+    Root,
+    find_root,
+    loaded_files,
+    project_name,
+)
 from windlass.packaging.snapshot import take_snapshot
 
 
