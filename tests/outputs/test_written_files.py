@@ -120,6 +120,8 @@ def test_files_in_a_checkpoint_are_not_listed_again(home: Path, project: Project
         Path("changed.pt").write_text("weights")
         wl.save_checkpoint("saved.pt", step=1)
         wl.save_checkpoint("changed.pt", step=2)
+        Path("part.pt").write_text("weights")
+        wl.save_checkpoint("part.pt", step=3, shard=True)
         Path("changed.pt").write_text("new weights")
         """,
     )

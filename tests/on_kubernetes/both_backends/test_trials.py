@@ -191,7 +191,7 @@ def test_values_and_errors_have_the_classes_of_the_project(
     lines = [line for line in done.stdout.splitlines() if not line.startswith("building")]
     assert lines == ["True 1 3", "True ('at most 1', 2)"], done.stderr
     assert "building 2 metres" in done.stdout, "what the call waits for is shown"
-    assert done.stderr.rstrip().endswith("models.TooLarge: ('at most 1', 2)")
+    assert "models.TooLarge: ('at most 1', 2)\nRaised in trial " in done.stderr
     assert 'raise models.TooLarge("at most 1", size)' in done.stderr
 
 

@@ -47,9 +47,10 @@ def save(
 ) -> str:
     """Save this rank's part of a step's checkpoint and return the checkpoint's uid."""
     from windlass.worker.blobs.writer import BlobWriter, held
+    from windlass.worker.blobs.written_files import note_saved
 
     with held(saver.blobs), BlobWriter(saver.blobs, checkpoint_records.begin(saver)) as keeper:
-        entries, _ = checkpoint_records.keep_all(keeper, saver, path)
+        entries, statuses = checkpoint_records.keep_all(keeper, saver, path)
         part = {
             **saver.facts(),
             "name": checkpoint_records.name_of(path) if os.path.isdir(path) else f"step-{step}",
@@ -60,8 +61,11 @@ def save(
             part["reported_step"] = reported_step
         launch = read_json(os.path.join(_attempt(saver.folder, part), "launch.json")) or {}
         if launch.get("away"):
-            return _leave(saver, launch, part, step, rank, ranks)
-        return _add(keeper, saver, part, (step, rank, ranks), "")
+            uid = _leave(saver, launch, part, step, rank, ranks)
+        else:
+            uid = _add(keeper, saver, part, (step, rank, ranks), "")
+    note_saved(saver.attempt_dir, statuses)  # the files now exist twice
+    return uid
 
 
 def add(
