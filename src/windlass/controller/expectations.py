@@ -73,7 +73,7 @@ class Expectations:
                 expected.deletes.difference_update(replicas)
 
     def outstanding(self, uid: str, replicas: Sequence[Replica], now: float) -> float:
-        """Return the longest time in seconds to wait for a job's expectations to be met.
+        """Return the seconds until a job's unmet expectations expire.
 
         Returns 0 if `replicas` meets all expectations of the job, or if the expectations expired.
         """

@@ -30,11 +30,11 @@ def first_to_end(slots: Iterable[Slot]) -> list[Slot]:
 def failed_for_good(spec: JobSpec, slots: Sequence[Slot]) -> Slot | None:
     """Return the replica whose failure ends the job, or None if the job can go on.
 
-    If the job restarts as a whole and a replica that may restart ended first, that replica is
-    assumed to have caused the failure of the others. The job then restarts. The same holds if both
-    replicas ended at the same time (some backends report whole seconds) or if the restartable
-    replica's end time is unknown because the replica was lost. The result does not depend on
-    whether one or two reconciliations observe the ends.
+    Only replicas that are not permitted to restart can end the job. In a job that restarts as a
+    whole, another replica can have caused their failure. The job then restarts if that replica is
+    permitted to restart, and ended before the first of them, at the same time (some backends report
+    whole seconds), or at an unknown time because it was lost. The result does not depend on whether
+    one or two reconciliations observe the ends.
     """
     failed = [slot for slot in slots if slot_verdict(slot) is Verdict.FAILED]
     if not failed:

@@ -50,7 +50,7 @@ def _files_of(manifest: bytes) -> Sequence[Row]:
 
 
 def diff_with(trial: Trial[Any], other: Trial[Any] | int) -> Diff:
-    """Return the differences between a trial and `other`, a trial or a trial id."""
+    """Return the differences between a trial and `other`, which is a trial or a trial id."""
     from windlass.client.resources.trial.trial import Trial
 
     mine = newest_record(trial)

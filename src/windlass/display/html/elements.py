@@ -71,7 +71,7 @@ def span(value: str, style: str = "") -> str:
 
 
 def fact(name: str, content: str) -> str:
-    """Return a line with a name and its content, which is HTML already."""
+    """Return a line with a name, which this function escapes, and content, which is HTML."""
     return f'<div class="wl-f"><span>{text(name)}</span><span>{content}</span></div>'
 
 

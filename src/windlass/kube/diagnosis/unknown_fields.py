@@ -81,7 +81,7 @@ def meant(path: str) -> str:
 
 
 def _is_empty(value: Any) -> bool:
-    """Return whether a value is empty, so that the API may omit it."""
+    """Return whether a value is empty. The API may leave empty values out of its response."""
     if isinstance(value, Mapping):
         return all(map(_is_empty, value.values()))
     return not value

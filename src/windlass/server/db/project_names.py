@@ -126,7 +126,10 @@ def find_workspace(connection: Connection, name: str) -> Row:
 
 
 def check_not_archived(noun: str, row: Row) -> None:
-    """Raise Conflict if a project or workspace is archived, because lists hide its contents."""
+    """Raise Conflict if a project or workspace is archived, so that nothing is added to it.
+
+    Lists hide the contents of an archive, so nobody would see the addition.
+    """
     keys = row.keys()
     if row["archived"]:
         name = row["name"]

@@ -78,7 +78,7 @@ class Name(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """A comparison: its name, operator and values, and its position in the text.
+    """A comparison of a field: the field's name, the operator, the values, and the text position.
 
     Only the operator `in` has more than one value.
     """

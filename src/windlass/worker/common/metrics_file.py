@@ -143,9 +143,9 @@ class Sink:
         self._has_complained = False
 
     def know(self, form: Form) -> bool:
-        """Write a record form's metric names to `metrics.names`.
+        """Append the group and the metric names of `form` to `metrics.names`.
 
-        Return whether the names are now stored.
+        Return whether the file now contains them.
         """
         try:
             written = write_all(os.path.join(self._folder, NAMES), form.line)

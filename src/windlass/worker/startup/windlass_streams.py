@@ -51,7 +51,7 @@ def describe_pipes(stdout: int, stderr: int) -> str:
 
 
 class OrderedFile(io.FileIO):
-    """A pipe to which writes wait until the supervisor has read the other pipe.
+    """A pipe. A write to this pipe waits until the supervisor has read the other pipe.
 
     Only the first write after a switch from the other stream waits. Until the next switch, `write`
     is the method of `io.FileIO`, which adds no cost.

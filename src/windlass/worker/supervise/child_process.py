@@ -350,7 +350,7 @@ def _start_error(program: str, cwd: str, number: int) -> StartError:
 
 
 def _program(name: str, environ: Mapping[str, str], cwd: str) -> str:
-    """Find a program as a shell in the directory `cwd` would, and return its path."""
+    """Return the path of the program that a shell in the directory `cwd` would run."""
     if "/" in name:
         path = os.path.join(cwd, name)
         if os.path.exists(path):

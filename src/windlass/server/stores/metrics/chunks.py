@@ -95,7 +95,7 @@ _index_decoder = msgspec.json.Decoder(learned(dict[str, ColumnLocation]))
 
 
 def list_chunks(file: Path) -> dict[int, Chunk]:
-    """Return the chunks of a `metrics` file, by the position at which they start in the file."""
+    """Return the chunks of a `metrics` file. Each key is the position where a chunk starts."""
     chunks = {}
     try:
         names = os.listdir(file.with_name(FOLDER))
