@@ -50,6 +50,7 @@ class Sweep:
         self._client: Client | None = None
         self._plan: Plan | None = None
         self._ids: set[int] = set()
+        self._is_interrupted = False
         self._progress: MapProgress | None = None
 
     def begin(self) -> None:
@@ -59,7 +60,8 @@ class Sweep:
         """
         try:
             self._submit_ahead()
-        except BaseException:  # Ctrl-C must stop all trials, too
+        except BaseException as error:  # Ctrl-C must stop all trials, too
+            self._is_interrupted = isinstance(error, KeyboardInterrupt)
             self._stop_rest()
             raise
 
@@ -70,6 +72,9 @@ class Sweep:
                 yield self._next_value(return_exceptions)
                 if len(self._waiting) <= _AHEAD - self._largest_batch:
                     self._submit_ahead()
+        except KeyboardInterrupt:
+            self._is_interrupted = True
+            raise
         finally:
             if self._progress is not None:
                 self._progress.close()
@@ -119,9 +124,12 @@ class Sweep:
         """Stop the remaining trials, newest first.
 
         If the oldest were stopped first, each stop would free capacity, in which a newer trial
-        would start.
+        would start. After Ctrl-C, a plain stop would cut the cleanup of a trial short.
         """
         self._recover_sent()
+        if self._is_interrupted:
+            self._interrupt_trials()
+            return
         for trial in reversed(self._waiting):
             trial.stop(reason=_ENDED_EARLY)
 
@@ -137,15 +145,22 @@ class Sweep:
             if is_submitted(self._client, drafts[0]):
                 self._waiting += self._client.submit_all(drafts)
 
-    def _stop_others(self) -> None:
-        """After Ctrl-C, stop all trials but the oldest, which the caller stops."""
+    def _interrupt_trials(self, *, keep: int = 0) -> int:
+        """After Ctrl-C, stop all trials but the oldest `keep`. Return how many had not ended."""
         from windlass.client.connection.interrupt import interrupt
+        from windlass.model.records import TrialState
 
-        assert self._client is not None  # noqa: S101 -- set by the first submission
-        while len(self._waiting) > 1:
-            latest = self._waiting[-1].id
-            interrupt(self._client.transport, latest, _ENDED_EARLY)
+        stopped = 0
+        while len(self._waiting) > keep:
+            assert self._client is not None  # noqa: S101 -- set by the first submission
+            latest = interrupt(self._client.transport, self._waiting[-1].id, _ENDED_EARLY)
+            stopped += latest.state not in (TrialState.SUCCEEDED, TrialState.FAILED)
             self._waiting.pop()
+        return stopped
+
+    def _stop_others(self) -> int:
+        """After Ctrl-C, stop all trials but the oldest, which the caller stops."""
+        return self._interrupt_trials(keep=1)
 
     def _next_value(self, return_exceptions: bool) -> Any:
         from windlass.client.terminal.view import View

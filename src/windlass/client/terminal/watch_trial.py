@@ -54,12 +54,12 @@ def watch(
     trial: Trial[Any],
     view: View,
     *,
-    before_stop: Callable[[], None] = lambda: None,
+    before_stop: Callable[[], int] = lambda: 0,
 ) -> tuple[Trial[Any], StreamEnd]:
     """Watch a submitted trial until it ends, showing its output from the first line on.
 
-    Ctrl-C stops the trial. Before that, `before_stop` is called, so that it can prevent other
-    trials from starting.
+    Ctrl-C stops the trial. Before that, `before_stop` is called, so that it can stop other trials
+    before they start. It returns how many trials it has stopped.
     """
     view.tell_apart(names_of(trial.record.spec, trial.record.attempts))
     following = TrialEvents(client.transport, trial_id=trial.id)
@@ -89,7 +89,7 @@ def _watch(
     events: Iterator[News],
     first: News | None,
     interruption: Interruption,
-    before_stop: Callable[[], None] = lambda: None,
+    before_stop: Callable[[], int] = lambda: 0,
 ) -> tuple[Trial[Any], StreamEnd]:
     with WaitNotice(view) as standstill:
         watcher = _Watcher(client, following, view, standstill)
@@ -124,16 +124,21 @@ class _Watcher:
         raise AssertionError("a stream that was not cut ends with its end")
 
     def stop_and_follow(
-        self, before_stop: Callable[[], None], interruption: Interruption
+        self, before_stop: Callable[[], int], interruption: Interruption
     ) -> StreamEnd:
         trial_id = self._following.trial_id
+        others = 0
         try:
-            before_stop()
+            others = before_stop()
             self._ask_to_stop(interruption.reason)
-            self._view.say(f"Stopping trial {trial_id}; {interruption.again}.")
+            stopping = f"{others + 1} trials" if others else f"trial {trial_id}"
+            self._view.say(f"Stopping {stopping}; {interruption.again}.")
             return self.follow(iter(self._following))
         except KeyboardInterrupt:
-            self._view.say(f"Left trial {trial_id} while it stops. See: windlass show {trial_id}")
+            left = f"trial {trial_id} while it stops. See: windlass show {trial_id}"
+            if others:
+                left = f"{others + 1} trials while they stop. See: windlass ls"
+            self._view.say(f"Left {left}")
             raise KeyboardInterrupt from None
 
     def _ask_to_stop(self, reason: str) -> None:
