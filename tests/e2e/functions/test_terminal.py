@@ -56,6 +56,30 @@ print("value", train(sys.argv[1]))
 """
 
 
+def test_a_map_that_returns_exceptions_names_the_failed_trial(
+    project: Project, launch: Launch
+) -> None:
+    project.write("rates.py", PREAMBLE + RATES)
+    terminal = launch("rates.py")
+    assert terminal.finish() == 0
+    notes = [line for line in terminal.lines if line.startswith("trial ")]
+    assert [re.sub(r"\d\S*", "N", note) for note in notes] == [
+        "trial N (train) succeeded in N",
+        "trial N (train) failed: exit code N",
+        "trial N (train) succeeded in N",
+    ]
+
+
+RATES = """
+@wl.run
+def train(rate):
+    if rate == 2:
+        raise ValueError("too large")
+
+list(train.map([1, 2, 3], return_exceptions=True))
+"""
+
+
 def test_the_status_line_shows_the_progress_of_the_program(
     project: Project, launch: Launch, gate: Path
 ) -> None:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from windlass.client.client import Client
     from windlass.client.resources.trial.trial import Trial
     from windlass.client.terminal.map_progress import MapProgress
+    from windlass.client.terminal.view import View
+    from windlass.model.records import TrialRecord
     from windlass.packaging.draft import Draft
 
 _AHEAD = 1000  # the most trials that are submitted ahead of the values taken so far
@@ -172,6 +174,8 @@ class Sweep:
             with View() as view, self._show_progress(self._client).showing(view):
                 current = self._waiting[0]
                 trial, end = watch(self._client, current, view, before_stop=self._stop_others)
+                if return_exceptions:
+                    _note_failure(trial.record, view)
             self._show_progress(self._client).ended(trial.record)
         except (WindlassError, KeyboardInterrupt) as error:
             failure = error.with_traceback(None)  # internal frames do not help users
@@ -184,6 +188,16 @@ class Sweep:
                 return outcome.error
             failure = outcome.error
         raise failure
+
+
+def _note_failure(trial: TrialRecord, view: View) -> None:
+    """Name a failed trial whose error is returned, because no raised error names the trial."""
+    from windlass.client.resources.trial.outcome import how_it_ended
+    from windlass.model.records import TrialState
+
+    # A notebook cell names every failed trial.
+    if trial.state is not TrialState.SUCCEEDED and view.cell is None:
+        view.note(f"trial {trial.id} ({trial.name}) {how_it_ended(trial)}")
 
 
 def is_submitted(client: Client, draft: Draft) -> bool:
