@@ -18,7 +18,7 @@ from stored_trials import call, submit
 from windlass.comparison.data_frame import to_data_frame
 from windlass.comparison.tables import Table, build_table, sorted_by
 from windlass.model.job import GeneratorCall
-from windlass.model.records import TrialState
+from windlass.model.records import ResultInfo, TrialState
 
 SWEEP = [
     record(1, params={"lr": 0.1, "seed": 7}, metrics={"loss": summary(3.0, 0.5)}),
@@ -85,6 +85,44 @@ def test_metrics_can_be_chosen_with_their_statistics() -> None:
     assert "Did you mean 'loss'?" in str(refused.value)
     with pytest.raises(wl.InvalidArgument, match="None has been reported"):
         build_table([record(1)], metrics="loss")
+
+
+def returned(text: str) -> dict[str, Any]:
+    return {"result": ResultInfo(digest="x", size=1, text=text)}
+
+
+def test_return_values_that_differ_are_the_last_column() -> None:
+    texts = ["0.349", "None", "0.012", "'best'"]
+    trials = [record(n, params={"lr": n}, **returned(text)) for n, text in enumerate(texts, 1)]
+    trials.append(record(5, params={"lr": 5}, state=TrialState.RUNNING, ended=None))
+    table = build_table(trials, sort_by="outcome")
+    assert table.columns == ("id", "state", "seconds", "lr", "outcome")
+    assert table.column("outcome") == [0.012, 0.349, "'best'", None, None]
+    assert build_table([record(1, **returned("7")), record(2, **returned("7"))]).columns[3:] == ()
+    assert build_table([record(1, **returned("7"))]).column("outcome") == [7]
+
+
+def test_return_values_that_a_metric_shows_are_not_repeated() -> None:
+    def columns(*texts: str, metrics: str | None = None) -> tuple[str, ...]:
+        losses = [{"loss": summary(0.9, 0.348678)}, {"loss": summary(0.8, 1.59e-7)}]
+        trials = [
+            record(n, metrics=loss, **returned(text))
+            for n, (loss, text) in enumerate(zip(losses, texts, strict=True), 1)
+        ]
+        return build_table(trials, metrics=metrics).columns[3:]
+
+    assert columns("0.349", "0.0") == columns("0.348678", "1.59e-07") == ("loss",)
+    assert columns("0.35", "0.25") == ("loss", "outcome")
+    assert columns("0.349", "0.0", metrics="loss.min") == ("loss.min",)
+    assert columns("0.349", "0.0", metrics="loss.max") == ("loss.max", "outcome")
+
+
+def test_a_parameter_and_a_metric_may_be_called_outcome() -> None:
+    metrics = {"outcome": summary(3)}
+    trials = [
+        record(n, params={"outcome": n}, metrics=metrics, **returned(f"{n}.5")) for n in (1, 2)
+    ]
+    assert build_table(trials).columns[3:] == ("param.outcome", "metric.outcome", "outcome")
 
 
 def test_rows_are_sorted_and_those_without_a_value_come_last() -> None:

@@ -206,7 +206,7 @@ class Client:
 
         `trials` contains trials or ids. Parameters that are the same in all trials are left out.
         The table is a pandas data frame, or else a polars data frame, or else a `wl.Table`,
-        depending on which package is installed. `metrics` and `sort_by` work as in
+        depending on which package is installed. `metrics`, `sort_by` and the columns are as in
         `Experiment.table`.
 
         ```python

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, overload
@@ -14,6 +15,7 @@ from windlass.model.text.display import clean, shorten, width_of
 from windlass.model.text.quantities import format_duration
 
 STATISTICS = ("last", "min", "max", "mean", "count", "step")
+OUTCOME = "outcome"  # the column of the return values
 _FIXED = ("id", "name", "state", "seconds")
 _WIDEST = 40  # the maximum width of a printed cell
 
@@ -92,25 +94,29 @@ def build_table(
 ) -> Table:
     """Build a table with one row per trial.
 
-    The columns are the state, the parameters that differ, and the metrics' last values. `metrics`
-    selects metrics, where a name such as `loss.min` stands for the minimum instead of the last
-    value. `sort_by` is a column, or a sort key such as `metrics.loss.min`, `hparams.lr` or
+    The columns are the state, the parameters that differ, and the metrics' last values. If the
+    functions returned different values that no metric shows, the last column is `outcome`.
+    `metrics` selects metrics, where a name such as `loss.min` stands for the minimum instead of the
+    last value. `sort_by` is a column, or a sort key such as `metrics.loss.min`, `hparams.lr` or
     `duration`. A leading `-` means descending order. Trials without a value come last.
     """
     params = [flat(record.params) for record in records]
     chosen = _chosen_metrics(records, metrics)
     names = _differing(params)
     fixed = [name for name in _FIXED if name != "name" or len({r.name for r in records}) > 1]
-    labels = {name: f"param.{name}" if name in _FIXED else name for name in names}
-    taken = {*_FIXED, *labels.values()}
+    outcomes = _shown_outcomes(records, chosen)
+    reserved = (*_FIXED, OUTCOME) if outcomes else _FIXED
+    labels = {name: f"param.{name}" if name in reserved else name for name in names}
+    taken = {*reserved, *labels.values()}
     metric_labels = {name: f"metric.{name}" if name in taken else name for name in chosen}
     rows = []
     for record, values in zip(records, params, strict=True):
         row: dict[str, Any] = {name: _fixed_value(record, name) for name in fixed}
         row |= {label: values.get(name) for name, label in labels.items()}
         row |= {label: _statistic(record.metrics, n) for n, label in metric_labels.items()}
-        rows.append(row)
-    table = Table([*fixed, *labels.values(), *metric_labels.values()], rows)
+        rows.append(row | outcomes.get(record.id, {}))
+    last = [OUTCOME] if outcomes else []
+    table = Table([*fixed, *labels.values(), *metric_labels.values(), *last], rows)
     return table if sort_by is None else _sorted(table, records, params, str(sort_by))
 
 
@@ -243,6 +249,50 @@ def _fixed_value(record: TrialRecord, name: str) -> Any:
     if name == "seconds":
         return seconds_run(record)
     return record.state.value if name == "state" else getattr(record, name)
+
+
+def _shown_outcomes(
+    records: Sequence[TrialRecord], metrics: Sequence[str]
+) -> dict[int, dict[str, Any]]:
+    """Return the outcome cell of each trial, or {} if the table needs no column for outcomes.
+
+    Functions often return the last value of a metric. Such values are not repeated.
+    """
+    values = [_return_value(record) for record in records]
+    is_alike = len(values) > 1 and all(is_same(value, values[0]) for value in values)
+    if is_alike or all(value is None for value in values):
+        return {}
+    for name in metrics:
+        if _are_rounded([_statistic(record.metrics, name) for record in records], values):
+            return {}
+    return {record.id: {OUTCOME: v} for record, v in zip(records, values, strict=True)}
+
+
+def _return_value(record: TrialRecord) -> Any:
+    """Return a function's return value as a number or as text, or None if there is none."""
+    text = record.result.text if record.result is not None else ""
+    if text in ("", "None"):
+        return None
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(text)
+    return text
+
+
+def _are_rounded(metric: Sequence[float | None], values: Sequence[Any]) -> bool:
+    """Return whether return values are a metric's values, perhaps rounded.
+
+    >>> _are_rounded([0.34868, 1.6e-07], [0.349, 0.0]), _are_rounded([0.34868], [0.35868])
+    (True, False)
+    """
+    digits = max(len(str(value).partition(".")[2]) for value in values)
+    return all(
+        value is None
+        or number == value
+        or is_same(number, value)
+        or (number is not None and isinstance(value, float) and round(number, digits) == value)
+        for number, value in zip(metric, values, strict=True)
+    )
 
 
 def _has_value(value: Any) -> bool:

@@ -125,6 +125,40 @@ list(train.map(range(3)))
     assert "watching.py" not in "".join(terminal.lines), "our frames tell users nothing"
 
 
+@pytest.mark.finding("U5")
+def test_the_cleanup_of_a_map_outlives_a_second_ctrl_c(
+    project: Project, launch: Launch, gate: Path
+) -> None:
+    project.write(
+        "train.py",
+        PREAMBLE
+        + """
+@wl.run
+def train(gate):
+    try:
+        print("begins", flush=True)
+        wait_for("never")
+    finally:
+        print("cleaning up", flush=True)
+        wait_for(gate)
+        print("clean")
+
+list(train.map([sys.argv[1]] * 2))
+""",
+    )
+    terminal = launch("train.py", gate)
+    terminal.wait_for("begins")
+    terminal.press(b"\x03")
+    terminal.wait_for("cleaning up")
+    terminal.press_ctrl_c()
+    assert "Left 2 trials while they stop. See: windlass ls" in "\n".join(terminal.lines)
+    gate.touch()
+    first = list(wl.list_trials(sort_by="-id", limit=2))[1]
+    assert first.wait(PATIENCE).state == "STOPPED"
+    assert (first.exit_code, first.record.signal) == (130, "SIGINT")
+    assert "clean" in first.logs()
+
+
 @pytest.mark.finding("U12")
 @pytest.mark.parametrize("program", ["function", "command", "map"])
 def test_sigterm_to_a_waiting_program_stops_its_trials(
@@ -156,7 +190,10 @@ if __name__ == "__main__":
     trials = list(wl.list_trials(sort_by="-id", limit=2 if program == "map" else 1))
     assert {trial.wait(PATIENCE).state for trial in trials} == {"STOPPED"}
     first = trials[-1]
-    assert f"Stopping trial {first.id}; a second SIGTERM leaves without waiting." in errors
+    stopping = "2 trials" if program == "map" else f"trial {first.id}"
+    assert (
+        f"Stopping {stopping} (5s to clean up); a second SIGTERM leaves without waiting." in errors
+    )
     assert f"Trial {first.id} ({first.name}) was stopped: SIGTERM." in errors
 
 

@@ -56,6 +56,43 @@ print("value", train(sys.argv[1]))
 """
 
 
+@pytest.mark.finding("U23")
+def test_a_function_that_exits_with_code_0_is_not_reported_as_a_success(
+    project: Project, launch: Launch
+) -> None:
+    project.write("train.py", PREAMBLE + "wl.run(sys.exit, name='train')(0)\n")
+    terminal = launch("train.py")
+    assert terminal.finish() == 1
+    screen = "\n".join(terminal.lines)
+    assert re.search(r"trial \d+ \(train\) ended after [\d.]+m?s without returning\n", screen)
+    assert re.search(r"Trial \d+ \(train\) ended without returning: it called sys.exit", screen)
+    assert "succeeded" not in screen
+
+
+def test_a_map_that_returns_exceptions_names_the_failed_trial(
+    project: Project, launch: Launch
+) -> None:
+    project.write("rates.py", PREAMBLE + RATES)
+    terminal = launch("rates.py")
+    assert terminal.finish() == 0
+    notes = [line for line in terminal.lines if line.startswith("trial ")]
+    assert [re.sub(r"\d\S*", "N", note) for note in notes] == [
+        "trial N (train) succeeded in N",
+        "trial N (train) failed: exit code N",
+        "trial N (train) succeeded in N",
+    ]
+
+
+RATES = """
+@wl.run
+def train(rate):
+    if rate == 2:
+        raise ValueError("too large")
+
+list(train.map([1, 2, 3], return_exceptions=True))
+"""
+
+
 def test_the_status_line_shows_the_progress_of_the_program(
     project: Project, launch: Launch, gate: Path
 ) -> None:

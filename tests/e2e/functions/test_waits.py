@@ -27,6 +27,22 @@ if __name__ == "__main__":
 """
 )
 
+CLEANUP = (
+    PREAMBLE
+    + """
+@wl.run(cpus=0.1)
+def train(number, gate):
+    try:
+        wait_for(gate)
+    finally:
+        if number == 0:
+            wait_for(gate)
+
+if __name__ == "__main__":
+    list(train.starmap([(number, sys.argv[1]) for number in range(3)]))
+"""
+)
+
 WAITS = (
     PREAMBLE
     + """
@@ -72,6 +88,22 @@ def test_a_pipe_gets_a_line_about_a_map_now_and_then(home: Path, project: Projec
     out, err = program.communicate()
     assert (out, program.returncode) == ("5\n", 0)
     assert err.count("of 5 done") <= 1
+
+
+@pytest.mark.finding("U23")
+def test_after_ctrl_c_the_progress_of_a_map_counts_stopped_trials(
+    home: Path, project: Project
+) -> None:
+    project.write("cleanup.py", CLEANUP)
+    terminal = Terminal(project, "cleanup.py", project.path / "go")
+    terminal.wait_for("train: 0 of 3 done, 3 running")
+    terminal.press(b"\x03")
+    terminal.wait_for("train: 0 of 3 done, 1 stopping, 2 stopped")
+    (project.path / "go").touch()
+    terminal.finish()
+    assert (
+        "Stopping 3 trials (5s to clean up); Ctrl-C again leaves without waiting." in terminal.lines
+    )
 
 
 def test_a_wait_for_a_trial_names_its_state(home: Path, project: Project) -> None:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from windlass.client.client import Client
     from windlass.client.resources.trial.trial import Trial
     from windlass.client.terminal.map_progress import MapProgress
+    from windlass.client.terminal.view import View
+    from windlass.model.records import TrialRecord
     from windlass.packaging.draft import Draft
 
 _AHEAD = 1000  # the most trials that are submitted ahead of the values taken so far
@@ -50,6 +52,7 @@ class Sweep:
         self._client: Client | None = None
         self._plan: Plan | None = None
         self._ids: set[int] = set()
+        self._is_interrupted = False
         self._progress: MapProgress | None = None
 
     def begin(self) -> None:
@@ -59,7 +62,8 @@ class Sweep:
         """
         try:
             self._submit_ahead()
-        except BaseException:  # Ctrl-C must stop all trials, too
+        except BaseException as error:  # Ctrl-C must stop all trials, too
+            self._is_interrupted = isinstance(error, KeyboardInterrupt)
             self._stop_rest()
             raise
 
@@ -70,6 +74,9 @@ class Sweep:
                 yield self._next_value(return_exceptions)
                 if len(self._waiting) <= _AHEAD - self._largest_batch:
                     self._submit_ahead()
+        except KeyboardInterrupt:
+            self._is_interrupted = True
+            raise
         finally:
             if self._progress is not None:
                 self._progress.close()
@@ -119,9 +126,12 @@ class Sweep:
         """Stop the remaining trials, newest first.
 
         If the oldest were stopped first, each stop would free capacity, in which a newer trial
-        would start.
+        would start. After Ctrl-C, a plain stop would cut the cleanup of a trial short.
         """
         self._recover_sent()
+        if self._is_interrupted:
+            self._interrupt_trials()
+            return
         for trial in reversed(self._waiting):
             trial.stop(reason=_ENDED_EARLY)
 
@@ -137,15 +147,22 @@ class Sweep:
             if is_submitted(self._client, drafts[0]):
                 self._waiting += self._client.submit_all(drafts)
 
-    def _stop_others(self) -> None:
-        """After Ctrl-C, stop all trials but the oldest, which the caller stops."""
+    def _interrupt_trials(self, *, keep: int = 0) -> int:
+        """After Ctrl-C, stop all trials but the oldest `keep`. Return how many had not ended."""
         from windlass.client.connection.interrupt import interrupt
+        from windlass.model.records import TrialState
 
-        assert self._client is not None  # noqa: S101 -- set by the first submission
-        while len(self._waiting) > 1:
-            latest = self._waiting[-1].id
-            interrupt(self._client.transport, latest, _ENDED_EARLY)
+        stopped = 0
+        while len(self._waiting) > keep:
+            assert self._client is not None  # noqa: S101 -- set by the first submission
+            latest = interrupt(self._client.transport, self._waiting[-1].id, _ENDED_EARLY)
+            stopped += latest.state not in (TrialState.SUCCEEDED, TrialState.FAILED)
             self._waiting.pop()
+        return stopped
+
+    def _stop_others(self) -> int:
+        """After Ctrl-C, stop all trials but the oldest, which the caller stops."""
+        return self._interrupt_trials(keep=1)
 
     def _next_value(self, return_exceptions: bool) -> Any:
         from windlass.client.terminal.view import View
@@ -157,6 +174,8 @@ class Sweep:
             with View() as view, self._show_progress(self._client).showing(view):
                 current = self._waiting[0]
                 trial, end = watch(self._client, current, view, before_stop=self._stop_others)
+                if return_exceptions:
+                    _note_failure(trial.record, view)
             self._show_progress(self._client).ended(trial.record)
         except (WindlassError, KeyboardInterrupt) as error:
             failure = error.with_traceback(None)  # internal frames do not help users
@@ -169,6 +188,16 @@ class Sweep:
                 return outcome.error
             failure = outcome.error
         raise failure
+
+
+def _note_failure(trial: TrialRecord, view: View) -> None:
+    """Name a failed trial whose error is returned, because no raised error names the trial."""
+    from windlass.client.resources.trial.outcome import how_it_ended
+    from windlass.model.records import TrialState
+
+    # A notebook cell names every failed trial.
+    if trial.state is not TrialState.SUCCEEDED and view.cell is None:
+        view.note(f"trial {trial.id} ({trial.name}) {how_it_ended(trial)}")
 
 
 def is_submitted(client: Client, draft: Draft) -> bool:

@@ -1,4 +1,4 @@
-"""Shows how many trials of a `map` call are done, are running or have failed."""
+"""Shows how many trials of a `map` call are done, running, failed or stopped."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _FIRST = 1.0  # seconds; a shorter `map` needs no progress
 _TICK = 0.5
-_WAITING = (TrialState.QUEUED, TrialState.SUSPENDED)
+_RUNNING = (TrialState.STARTING, TrialState.RUNNING, TrialState.RESTARTING)
 
 
 class MapProgress:
@@ -83,12 +83,14 @@ class MapProgress:
         """Return the progress as a line of text."""
         total, counts = self._total(), Counter(self._states.copy().values())
         done = counts[TrialState.SUCCEEDED]
-        failed = counts[TrialState.FAILED] + counts[TrialState.STOPPED]
-        waiting = sum(counts[state] for state in _WAITING)
-        running = sum(counts.values()) - done - failed - waiting
+        numbers = {
+            "running": sum(counts[state] for state in _RUNNING),
+            "stopping": counts[TrialState.STOPPING],
+            "failed": counts[TrialState.FAILED],
+            "stopped": counts[TrialState.STOPPED],
+        }
         parts = [f"{done} of {total} done"]
-        parts += [f"{running} running"] if running else []
-        parts += [f"{failed} failed"] if failed else []
+        parts += [f"{number} {word}" for word, number in numbers.items() if number]
         return f"{self._name}: {', '.join(parts)}"
 
     def _tick(self) -> None:

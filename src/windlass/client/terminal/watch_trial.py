@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.client.client import Client
 from windlass.client.connection.event_stream import News, TrialEvents
-from windlass.client.connection.interrupt import interrupt
+from windlass.client.connection.interrupt import TIME_TO_CLEAN_UP, interrupt
 from windlass.client.connection.submit import send
 from windlass.client.connection.transport import request_path
-from windlass.client.resources.trial.outcome import how_it_ended
+from windlass.client.resources.trial.outcome import how_it_ended, lacks_value
 from windlass.client.resources.trial.replica_names import names_of
 from windlass.client.resources.trial.trial import Trial
 from windlass.client.terminal.sigterm import Interruption, sigterm_interrupts
@@ -54,12 +54,12 @@ def watch(
     trial: Trial[Any],
     view: View,
     *,
-    before_stop: Callable[[], None] = lambda: None,
+    before_stop: Callable[[], int] = lambda: 0,
 ) -> tuple[Trial[Any], StreamEnd]:
     """Watch a submitted trial until it ends, showing its output from the first line on.
 
-    Ctrl-C stops the trial. Before that, `before_stop` is called, so that it can prevent other
-    trials from starting.
+    Ctrl-C stops the trial. Before that, `before_stop` is called, so that it can stop other trials
+    before they start. It returns how many trials it has stopped.
     """
     view.tell_apart(names_of(trial.record.spec, trial.record.attempts))
     following = TrialEvents(client.transport, trial_id=trial.id)
@@ -89,7 +89,7 @@ def _watch(
     events: Iterator[News],
     first: News | None,
     interruption: Interruption,
-    before_stop: Callable[[], None] = lambda: None,
+    before_stop: Callable[[], int] = lambda: 0,
 ) -> tuple[Trial[Any], StreamEnd]:
     with WaitNotice(view) as standstill:
         watcher = _Watcher(client, following, view, standstill)
@@ -113,6 +113,7 @@ class _Watcher:
         self._view = view
         self._notices: ChangeNotices | None = None
         self._has_announced_wait = False
+        self._has_started = False
         self._standstill = standstill
 
     def follow(self, events: Iterator[News], first: News | None = None) -> StreamEnd:
@@ -124,16 +125,23 @@ class _Watcher:
         raise AssertionError("a stream that was not cut ends with its end")
 
     def stop_and_follow(
-        self, before_stop: Callable[[], None], interruption: Interruption
+        self, before_stop: Callable[[], int], interruption: Interruption
     ) -> StreamEnd:
         trial_id = self._following.trial_id
+        others = 0
         try:
-            before_stop()
+            others = before_stop()
             self._ask_to_stop(interruption.reason)
-            self._view.say(f"Stopping trial {trial_id}; {interruption.again}.")
+            stopping = f"{others + 1} trials" if others else f"trial {trial_id}"
+            if self._has_started:
+                stopping += f" ({format_duration(TIME_TO_CLEAN_UP)} to clean up)"
+            self._view.say(f"Stopping {stopping}; {interruption.again}.")
             return self.follow(iter(self._following))
         except KeyboardInterrupt:
-            self._view.say(f"Left trial {trial_id} while it stops. See: windlass show {trial_id}")
+            left = f"trial {trial_id} while it stops. See: windlass show {trial_id}"
+            if others:
+                left = f"{others + 1} trials while they stop. See: windlass ls"
+            self._view.say(f"Left {left}")
             raise KeyboardInterrupt from None
 
     def _ask_to_stop(self, reason: str) -> None:
@@ -148,6 +156,7 @@ class _Watcher:
 
     def _show(self, news: News) -> StreamEnd | None:
         if isinstance(news, TrialRecord):
+            self._has_started |= news.started is not None
             self._view.tell_apart(names_of(news.spec, news.attempts))
             self._show_changes(news)
             self._view.status(status_text(news), share_of(news))
@@ -157,6 +166,7 @@ class _Watcher:
             else:
                 self._standstill.update(news)
         elif isinstance(news, LogPage):
+            self._has_started = True  # output can arrive before the record of the start
             for part in news.items:
                 self._view.show(part)
             self._view.flush()
@@ -217,7 +227,10 @@ class _Watcher:
         if trial.state is TrialState.SUCCEEDED and seconds is not None:
             noun = "trial" if trial.kind.is_listed else trial.kind.value
             took = format_duration(seconds)
-            self._view.note(f"{noun} {trial.id} ({trial.name}) succeeded in {took}")
+            end = f"ended after {took} without returning"
+            if not lacks_value(trial):
+                end = f"succeeded in {took}"
+            self._view.note(f"{noun} {trial.id} ({trial.name}) {end}")
         elif self._view.cell is not None:
             self._view.cell.note(f"trial {trial.id} ({trial.name}) {how_it_ended(trial)}")
 

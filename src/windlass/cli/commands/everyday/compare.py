@@ -53,7 +53,8 @@ def command(
 ) -> None:
     """Show trials side by side: their differing parameters, metrics and outcomes.
 
-    Parameters that are the same in all trials are left out.
+    Parameters that are the same in all trials are left out. Return values are shown if they differ
+    and are not among the metrics.
     """
     from windlass.comparison.tables import build_table
 
@@ -104,7 +105,7 @@ def _print(table: Table, records: list[TrialRecord]) -> None:
     if not len(table):
         print_message("It has no trials yet.")
         return
-    heads = {"id": "ID", "name": "NAME", "state": "STATE", "seconds": "TOOK"}
+    heads = {"id": "ID", "name": "NAME", "state": "STATE", "seconds": "TOOK", "outcome": "OUTCOME"}
     columns = [
         Column(
             heads.get(name, clean(name)),

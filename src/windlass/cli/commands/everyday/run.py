@@ -182,7 +182,7 @@ def _as_python_command(words: list[str], option: str) -> str:
 )
 @_sweeps(
     "--sweep", multiple=True, metavar="K=VALUES",
-    help="One trial for each value: lr=0.1,0.01.",
+    help="One trial per value, as --lr=0.1: lr=0.1,0.01.",
 )  # fmt: skip
 @_sweeps(
     "--search", metavar="METHOD", shell_complete=complete_choices("grid", "random", "tpe", "asha"),

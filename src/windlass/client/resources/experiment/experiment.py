@@ -472,7 +472,8 @@ class Experiment(Described[ExperimentRecord]):
         """Return a table of the trials, with differing parameters, metrics, state and duration.
 
         The table is a pandas data frame, or else a polars data frame, or else a `wl.Table`,
-        depending on which package is installed. It contains each metric's last value.
+        depending on which package is installed. It contains each metric's last value. The column
+        `outcome` has the return values, if they differ and no metric shows them.
         `metrics=["loss.min"]` selects another value (`min`, `max`, `mean` or `count`). `sort_by` is
         a column name, or a sort key of `wl.list_trials` such as `metrics.loss`. A leading `-` sorts
         in descending order.
