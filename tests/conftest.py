@@ -24,6 +24,9 @@ os.environ.setdefault("WINDLASS_SYSTEM_METRICS", "0")
 # The output of a program must not depend on the load of the machine. Tests of reports turn them on.
 os.environ.setdefault("WINDLASS_REPORT_WAITS", "never")
 
+# pytest adds the folders of tests to sys.path. Snapshots would contain their modules.
+os.environ.setdefault("WINDLASS_OUTSIDE_CODE", "never")
+
 # The files of tests are in memory, where a reserve of disk space for each home would be too much.
 os.environ.setdefault("WINDLASS_SPACE_RESERVE", "0")
 

@@ -115,6 +115,7 @@ def test_the_table_of_variables_of_every_replica() -> None:
         "WINDLASS_CLOUDPICKLE",
         "WINDLASS_CHECKPOINTS",
         "WINDLASS_GIVEN",
+        "WINDLASS_IMPORTS",
         "WINDLASS_STREAMS",
     }
     assert variable_names - internal == documented - {

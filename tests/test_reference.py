@@ -95,7 +95,7 @@ def test_the_examples_of_class_members_run(
         NAMES = ("train", "sweep", "tuning", "cifar10", "cifar10-deeper")
 
 
-        @wl.run(cpus=0.1)
+        @wl.run(cpus=0.1, experiment="train")
         def train(lr, layers=2):
             for step in range(3):
                 wl.report(step, loss=lr / (step + 1))

@@ -75,14 +75,14 @@ def test_a_failed_trial_has_state_failed_when_the_block_raises(home: Path) -> No
 def test_an_added_trial_counts_at_once(home: Path, gate: Path) -> None:
     exp = wl.create_experiment("counting")
     assert (exp.state, exp.trial_count) == ("EMPTY", 0)
-    assert repr(exp) == f"<Experiment {exp.id} counting: EMPTY, 0 trials>"
+    assert repr(exp) == f"<Experiment {exp.id} counting: 0 trials>"
     exp.add(gated(gate))
     assert repr(exp) == f"<Experiment {exp.id} counting>"  # its state is not known here
     assert (exp.state, exp.trial_count) == ("RUNNING", 1)
     exp.add(gated(gate))
     assert sum(exp.states.values()) == 2
     gate.touch()
-    assert repr(exp.wait()) == f"<Experiment {exp.id} counting: SUCCEEDED, 2 trials>"
+    assert repr(exp.wait()) == f"<Experiment {exp.id} counting: 2 trials (2 succeeded)>"
 
 
 def test_an_experiment_with_wait_raises_its_failed_trials_with_their_logs(home: Path) -> None:

@@ -34,6 +34,11 @@ print(copied.name(), hooked.name(), listed.name(), on_path.name(), renamed.name(
 """
 
 
+@pytest.fixture(autouse=True)
+def is_captured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WINDLASS_OUTSIDE_CODE")
+
+
 @pytest.fixture(scope="module")
 def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Four packages, one module on PYTHONPATH, and an environment in which they are installed."""

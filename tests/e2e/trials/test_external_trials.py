@@ -430,7 +430,10 @@ def test_an_unsupported_call_on_an_external_trial_suggests_a_supported_one(
         (("result", number), f"See its record: windlass show {number}"),
         (("shell", number), "Run it in a snapshot of this project instead: --code"),
         (("command", "--trial", number, "ls"), "in a snapshot of this project instead: --code"),
-        (("command", "-e", "by-hand", "ls"), "or run it in this project's code: --code"),
+        (
+            ("command", "-e", str(trial.experiment_id), "ls"),
+            "or run it in this project's code: --code",
+        ),
     ):
         done = project.run(BIN / "windlass", *words)
         assert (done.returncode, done.stdout) == (1, "")

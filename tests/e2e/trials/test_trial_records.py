@@ -64,7 +64,7 @@ def test_everything_about_a_trial_is_in_its_record(home: Path, project: Project)
     assert (done.returncode, done.stdout) == (0, "6.0\n"), done.stderr
 
     trial = wl.get_trial(newest())
-    assert (trial.name, trial.experiment, trial.project) == ("train", "train", "default")
+    assert (trial.name, trial.experiment, trial.project) == ("train", "train", "project")
     assert trial.params == {
         "config": {"lr": 0.1, "layers": [64, 32]},
         "data": "ndarray float64 (2, 3)",

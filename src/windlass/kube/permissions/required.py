@@ -43,13 +43,14 @@ RUNNING: tuple[PermissionRule, ...] = (
     PermissionRule(
         resource="services",
         verbs=("create", "get"),
-        why="addresses at which replicas reach each other; deleted together with the Secret that "
-        "owns them",
+        why="addresses at which replicas reach each other. The cluster deletes services together "
+        "with the Secret that owns them, so no permission to delete is needed",
     ),
     PermissionRule(
         resource="secrets",
         verbs=("create", "delete", "get"),
-        why="one per trial, which contains its pods' start data and owns all its objects",
+        why="each trial has one Secret, which contains the data that the trial's pods need to "
+        "start, and owns the trial's other objects",
     ),
     PermissionRule(
         resource="events",

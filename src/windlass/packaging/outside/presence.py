@@ -8,13 +8,18 @@ from pathlib import Path
 
 from windlass.packaging.package_cache import cached_by_packages
 
+VARIABLE = "WINDLASS_OUTSIDE_CODE"
+
 
 def may_import_outside_code(extra_paths: Iterable[str], cache_dir: Path) -> bool:
     """Return whether there is code outside the project that belongs in a snapshot.
 
     `extra_paths` are the entries of `sys.path` outside the project. Most projects need none of this
-    package's other modules, so this check does not import them.
+    package's other modules, so this check does not import them. The environment variable
+    `WINDLASS_OUTSIDE_CODE` with the value `never` keeps such code out of snapshots.
     """
+    if os.environ.get(VARIABLE) == "never":
+        return False
     return any(path != own_folder() for path in extra_paths) or (
         encoded_installs(cache_dir) != b"[]"
     )

@@ -77,7 +77,7 @@ class ArtifactStore:
         """
         parts = location.path.split(b"/")
         if not all(part not in (b"", b".", b"..") for part in parts) or b"\0" in location.path:
-            raise FileNotFoundError(2, "there is no such file")
+            raise _no_file()
         trial = os.fsencode(os.path.realpath(trial_dir(self._home, trial_id)))
         role, index = location.replica
         try:
@@ -85,7 +85,10 @@ class ArtifactStore:
         except FileNotFoundError:
             if any(map(is_ignored, parts)):
                 raise
-        return _open_inside(trial, f"{role}-{index}/{WORK}".encode(), location.path)
+        try:
+            return _open_inside(trial, f"{role}-{index}/{WORK}".encode(), location.path)
+        except FileNotFoundError:
+            raise _no_file() from None
 
     def _files(
         self, trial_id: int, query: ArtifactQuery, after: ArtifactLocation | None
@@ -156,7 +159,7 @@ def _open_inside(trial: bytes, outputs: bytes, path: bytes) -> int:
     """
     real = os.path.realpath(os.path.join(trial, outputs, path))
     if not real.startswith(os.path.join(trial, outputs) + b"/"):
-        raise FileNotFoundError(2, "there is no such file")
+        raise _no_file()
     *folders, name = real[len(trial) + 1 :].split(b"/")
     fd = os.open(trial, _FOLDER)
     try:
@@ -173,3 +176,7 @@ def _open_inside(trial: bytes, outputs: bytes, path: bytes) -> int:
         os.close(file)
         raise FileNotFoundError(2, "it is not a file")
     return file
+
+
+def _no_file() -> FileNotFoundError:
+    return FileNotFoundError(2, "there is no such file")

@@ -82,14 +82,14 @@ def test_ls_prints_plain_aligned_columns_newest_first(module_shell: Shell) -> No
 
 
 @pytest.mark.finding("U16")
-def test_ls_shows_a_useful_outcome_and_the_requested_columns(shell: Shell) -> None:
-    shell.write("plain.py", """
+def test_ls_shows_a_useful_outcome_and_the_requested_columns(own_shell: Shell) -> None:
+    own_shell.write("plain.py", """
         import windlass as wl
         for step in range(2):
             wl.report(step, loss=1 / 3, val_loss=2 / 3, step_time=0.5)
     """)  # fmt: skip
-    shell.write("broken.py", "print('starts')\nraise KeyError('lr')\n")
-    shell.write("pruned.py", """
+    own_shell.write("broken.py", "print('starts')\nraise KeyError('lr')\n")
+    own_shell.write("pruned.py", """
         import windlass as wl
 
         @wl.run(cpus=0.1)
@@ -102,10 +102,10 @@ def test_ls_shows_a_useful_outcome_and_the_requested_columns(shell: Shell) -> No
             search.submit(1 / 3).ask_to_stop("pruned at step 1: not among the best").wait()
             wl.run(lambda: 1 / 3)()
     """)  # fmt: skip
-    shell.good("run", "plain.py")
-    assert shell("run", "broken.py").returncode == 1
-    assert shell.start(sys.executable, "pruned.py").returncode == 0
-    head, number, pruned, broken, plain = shell.good("ls").splitlines()
+    own_shell.good("run", "plain.py")
+    assert own_shell("run", "broken.py").returncode == 1
+    assert own_shell.start(sys.executable, "pruned.py").returncode == 0
+    head, number, pruned, broken, plain = own_shell.good("ls").splitlines()
     outcome = head.index("OUTCOME")
     assert number[outcome:] == "0.333333"
     assert "  PRUNED  " in pruned and "lr=0.333333" in pruned
@@ -113,18 +113,18 @@ def test_ls_shows_a_useful_outcome_and_the_requested_columns(shell: Shell) -> No
     assert broken[outcome:] == "KeyError: 'lr'"
     assert plain[outcome:] == "val_loss=0.6667 loss=0.3333"
 
-    listed = shell.good("ls", "--columns", "id,lr,loss.max,state", "-n", "2")
+    listed = own_shell.good("ls", "--columns", "id,lr,loss.max,state", "-n", "2")
     assert [line.split() for line in listed.splitlines()] == [
         ["ID", "LR", "LOSS", "MAX", "STATE"],
         ["4", "-", "-", "SUCCEEDED"],
         ["3", "0.333333", "0.333333", "PRUNED"],
     ]
-    done = shell("ls", "--columns", "id,los")
+    done = own_shell("ls", "--columns", "id,los")
     assert "has a metric or parameter 'los'. Did you mean 'loss'? Columns are" in done.stderr
-    assert shell.complete("windlass ls --columns id,hparams.l") == ["id,hparams.lr"]
-    assert shell.complete("windlass ls --columns id,val") == ["id,val_loss"]
+    assert own_shell.complete("windlass ls --columns id,hparams.l") == ["id,hparams.lr"]
+    assert own_shell.complete("windlass ls --columns id,val") == ["id,val_loss"]
 
-    metrics = shell.good("metrics", "1").splitlines()
+    metrics = own_shell.good("metrics", "1").splitlines()
     assert [line.split()[0] for line in metrics] == ["METRIC", "loss", "step_time", "val_loss"]
 
 
