@@ -316,6 +316,18 @@ def test_a_stop_names_the_reason_for_a_replica_it_gave_up():
     assert world.state is TrialState.STOPPED and world.status.settled
 
 
+@pytest.mark.finding("U5")
+@pytest.mark.parametrize("exit_code", [130, 143])
+def test_a_stop_names_a_cleanup_that_was_cut(exit_code):
+    world = started(job(role("worker", 2)))
+    know(world, stop_requested=True, stop_reason="Ctrl-C", stop_interrupts=True)
+    world.end("worker-0", 130, reason="Stopped")
+    world.end("worker-1", exit_code, reason="Stopped")
+    world.reconcile()
+    cut = "; the program did not finish within 5s and was terminated"
+    assert world.failure == ("Stopped", "Ctrl-C" + (cut if exit_code == 143 else ""))
+
+
 def test_a_stop_of_a_queued_job_is_final_at_once():
     world = World(job(), admitted=False)
     world.reconcile()

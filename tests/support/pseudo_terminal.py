@@ -158,7 +158,7 @@ def stopped_by_ctrl_c(terminal: Terminal) -> wl.Trial[Any]:
     assert trial.state == "STOPPED"
     screen = "\n".join(terminal.lines)
     expected = [
-        f"Stopping trial {trial.id}; Ctrl-C again leaves without waiting.",
+        f"Stopping trial {trial.id} (5s to clean up); Ctrl-C again leaves without waiting.",
         "cleaning up",
         f"Trial {trial.id} (train) was stopped",
         "interrupted",

@@ -17,7 +17,7 @@ from windlass.engine.conditions import clear_condition, set_condition
 from windlass.engine.deadline import active_seconds, deadline_left, deadline_message, has_capacity
 from windlass.engine.decision import Decision
 from windlass.engine.first_failure import failed_for_good, report_delay
-from windlass.engine.messages import name_of
+from windlass.engine.messages import cut_cleanup, name_of
 from windlass.engine.restarts import (
     Restarts,
     describe_slot_end,
@@ -163,6 +163,8 @@ class _Evaluation:
             left = next((replica.message for replica in seen if replica.reason == GIVEN_UP), "")
             reason = self.status.stop_reason or "stopped"
             message = f"{reason}; given up: {left}" if left else reason
+            if self.status.stop_interrupts:
+                message += cut_cleanup(seen, self.status.stop_grace / 2)
             return self.finish(ConditionType.FAILED, STOPPED_REASON, message)
         self.stop_replicas(self.replicas, "the job is being stopped")
         return self.decision()

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Sequence
 
 import msgspec
 
 from windlass.model.job import JobSpec
+from windlass.model.records import STOPPED_REASON
 from windlass.model.status import Replica, ReplicaId
+from windlass.model.text.quantities import format_duration
 
 _SILENT_REASONS = frozenset({"", "Signal", "Error", "Completed"})
+_TERMINATED = (128 + signal.SIGTERM, 128 + signal.SIGKILL)
 
 
 class End(msgspec.Struct, frozen=True):
@@ -116,6 +120,25 @@ def name_of(replica: ReplicaId) -> str:
     'worker-1 attempt 2'
     """
     return f"{replica.role}-{replica.index} attempt {replica.attempt}"
+
+
+def cut_cleanup(replicas: Sequence[Replica], limit: float) -> str:
+    """Say, for the end of a message, that programs did not finish `limit` seconds after SIGINT.
+
+    The text is empty if SIGINT was enough for all replicas.
+
+    >>> from windlass.model.status import Phase
+    >>> def ended(code: int) -> Replica:
+    ...     id = ReplicaId("main", 0, 1)
+    ...     return Replica(id=id, phase=Phase.FAILED, exit_code=code, reason="Stopped")
+    >>> cut_cleanup([ended(143)], 5.0)
+    '; the program did not finish within 5s and was terminated'
+    >>> cut_cleanup([ended(130)], 5.0)
+    ''
+    """
+    if not any(r.reason == STOPPED_REASON and r.exit_code in _TERMINATED for r in replicas):
+        return ""
+    return f"; the program did not finish within {format_duration(limit)} and was terminated"
 
 
 def how_often(count: int) -> str:

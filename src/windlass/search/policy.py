@@ -273,7 +273,7 @@ class SearchPolicy:
     def _judged(self, tried: SearchTrial) -> tuple[SearchState, float | None]:
         """Return the final state of an ended trial in its search, and the trial's value, if any."""
         record = tried.record
-        if record.state is TrialState.STOPPED and record.message == INTERRUPTED:
+        if record.state is TrialState.STOPPED and record.message.startswith(INTERRUPTED):
             return SearchState.INTERRUPTED, tried.value
         if _pruned_at(record) is not None:
             return SearchState.PRUNED, tried.value

@@ -191,7 +191,9 @@ if __name__ == "__main__":
     assert {trial.wait(PATIENCE).state for trial in trials} == {"STOPPED"}
     first = trials[-1]
     stopping = "2 trials" if program == "map" else f"trial {first.id}"
-    assert f"Stopping {stopping}; a second SIGTERM leaves without waiting." in errors
+    assert (
+        f"Stopping {stopping} (5s to clean up); a second SIGTERM leaves without waiting." in errors
+    )
     assert f"Trial {first.id} ({first.name}) was stopped: SIGTERM." in errors
 
 

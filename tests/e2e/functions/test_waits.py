@@ -101,7 +101,9 @@ def test_after_ctrl_c_the_progress_of_a_map_counts_stopped_trials(
     terminal.wait_for("train: 0 of 3 done, 1 stopping, 2 stopped")
     (project.path / "go").touch()
     terminal.finish()
-    assert "Stopping 3 trials; Ctrl-C again leaves without waiting." in terminal.lines
+    assert (
+        "Stopping 3 trials (5s to clean up); Ctrl-C again leaves without waiting." in terminal.lines
+    )
 
 
 def test_a_wait_for_a_trial_names_its_state(home: Path, project: Project) -> None:

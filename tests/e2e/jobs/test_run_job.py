@@ -97,5 +97,8 @@ def test_ctrl_c_stops_a_running_job(project: Project, launch: Launch, home: Path
     assert trial.state == "STOPPED"
     assert not any(map(psutil.pid_exists, pids))
     screen = "\n".join(terminal.lines)
-    assert f"Stopping trial {trial.id}; Ctrl-C again leaves without waiting." in screen
+    assert (
+        f"Stopping trial {trial.id} (5s to clean up); Ctrl-C again leaves without waiting."
+        in screen
+    )
     assert f"Trial {trial.id} (train) was stopped" in screen

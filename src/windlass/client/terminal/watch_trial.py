@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.client.client import Client
 from windlass.client.connection.event_stream import News, TrialEvents
-from windlass.client.connection.interrupt import interrupt
+from windlass.client.connection.interrupt import TIME_TO_CLEAN_UP, interrupt
 from windlass.client.connection.submit import send
 from windlass.client.connection.transport import request_path
 from windlass.client.resources.trial.outcome import how_it_ended
@@ -113,6 +113,7 @@ class _Watcher:
         self._view = view
         self._notices: ChangeNotices | None = None
         self._has_announced_wait = False
+        self._has_started = False
         self._standstill = standstill
 
     def follow(self, events: Iterator[News], first: News | None = None) -> StreamEnd:
@@ -132,6 +133,8 @@ class _Watcher:
             others = before_stop()
             self._ask_to_stop(interruption.reason)
             stopping = f"{others + 1} trials" if others else f"trial {trial_id}"
+            if self._has_started:
+                stopping += f" ({format_duration(TIME_TO_CLEAN_UP)} to clean up)"
             self._view.say(f"Stopping {stopping}; {interruption.again}.")
             return self.follow(iter(self._following))
         except KeyboardInterrupt:
@@ -153,6 +156,7 @@ class _Watcher:
 
     def _show(self, news: News) -> StreamEnd | None:
         if isinstance(news, TrialRecord):
+            self._has_started |= news.started is not None
             self._view.tell_apart(names_of(news.spec, news.attempts))
             self._show_changes(news)
             self._view.status(status_text(news), share_of(news))
@@ -162,6 +166,7 @@ class _Watcher:
             else:
                 self._standstill.update(news)
         elif isinstance(news, LogPage):
+            self._has_started = True  # output can arrive before the record of the start
             for part in news.items:
                 self._view.show(part)
             self._view.flush()
