@@ -56,6 +56,19 @@ print("value", train(sys.argv[1]))
 """
 
 
+@pytest.mark.finding("U23")
+def test_a_function_that_exits_with_code_0_is_not_reported_as_a_success(
+    project: Project, launch: Launch
+) -> None:
+    project.write("train.py", PREAMBLE + "wl.run(sys.exit, name='train')(0)\n")
+    terminal = launch("train.py")
+    assert terminal.finish() == 1
+    screen = "\n".join(terminal.lines)
+    assert re.search(r"trial \d+ \(train\) ended after [\d.]+m?s without returning\n", screen)
+    assert re.search(r"Trial \d+ \(train\) ended without returning: it called sys.exit", screen)
+    assert "succeeded" not in screen
+
+
 def test_a_map_that_returns_exceptions_names_the_failed_trial(
     project: Project, launch: Launch
 ) -> None:

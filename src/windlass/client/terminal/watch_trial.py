@@ -11,7 +11,7 @@ from windlass.client.connection.event_stream import News, TrialEvents
 from windlass.client.connection.interrupt import TIME_TO_CLEAN_UP, interrupt
 from windlass.client.connection.submit import send
 from windlass.client.connection.transport import request_path
-from windlass.client.resources.trial.outcome import how_it_ended
+from windlass.client.resources.trial.outcome import how_it_ended, lacks_value
 from windlass.client.resources.trial.replica_names import names_of
 from windlass.client.resources.trial.trial import Trial
 from windlass.client.terminal.sigterm import Interruption, sigterm_interrupts
@@ -227,7 +227,10 @@ class _Watcher:
         if trial.state is TrialState.SUCCEEDED and seconds is not None:
             noun = "trial" if trial.kind.is_listed else trial.kind.value
             took = format_duration(seconds)
-            self._view.note(f"{noun} {trial.id} ({trial.name}) succeeded in {took}")
+            end = f"ended after {took} without returning"
+            if not lacks_value(trial):
+                end = f"succeeded in {took}"
+            self._view.note(f"{noun} {trial.id} ({trial.name}) {end}")
         elif self._view.cell is not None:
             self._view.cell.note(f"trial {trial.id} ({trial.name}) {how_it_ended(trial)}")
 

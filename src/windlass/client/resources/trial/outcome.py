@@ -70,9 +70,7 @@ def outcome_of(
     if trial.state is TrialState.SUCCEEDED:
         if trial.result is not None:
             return _unpickle_result(trial, trial.result.digest, result())
-        if isinstance(trial.spec.roles[0].executable, FunctionCall):
-            return Outcome(error=_no_value(trial))
-        return Outcome()
+        return Outcome(error=_no_value(trial) if lacks_value(trial) else None)
     if trial.error is not None and trial.reason not in ("Stopped", "DeadlineExceeded"):
         return Outcome(error=_remote_exception(trial, trial.error, error, is_shown))
     lines = trial.cause.lines if trial.cause else tail()
@@ -113,6 +111,12 @@ def trial_error(trial: TrialRecord, lines: Sequence[str]) -> TrialFailed:
         index=cause.index if cause else None,
         attempt=cause.attempt if cause else None,
     )
+
+
+def lacks_value(trial: TrialRecord) -> bool:
+    """Return whether a function's process exited with code 0 before the function returned."""
+    is_function = isinstance(trial.spec.roles[0].executable, FunctionCall)
+    return trial.state is TrialState.SUCCEEDED and is_function and trial.result is None
 
 
 def how_it_ended(trial: TrialRecord) -> str:
