@@ -175,7 +175,7 @@ def test_the_last_twenty_lines_are_included_with_the_last_state_of_a_progress_ba
         ("memory_error", "memory="),
         ("killed", "memory="),
         ("port_taken", "the port is taken"),
-        ("no_file", "'data/train.csv' was not in the code snapshot"),
+        ("no_file", "'data/train.csv' does not exist in "),
         ("late", "timeout="),
         ("crashed", "C code crashed, called from Python: Segmentation fault at cases.py:"),
     ],

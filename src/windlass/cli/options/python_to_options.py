@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from windlass.model.errors import WindlassError
+
+if TYPE_CHECKING:
+    from windlass.model.records import TrialRecord
 
 # Python arguments whose command-line options have different names.
 _CALLED = {
@@ -70,6 +75,12 @@ def as_options(text: str) -> str:
     text = _HEADING.sub(lambda m: f"{m[1] or ''}{_option(m[2])}: ", text)
     text = _REMOVED.sub(lambda m: f"{m[1]} {_option(m[2])}", text)
     return _COMPOUND.sub(lambda m: _option(m[1]), text)
+
+
+def as_submitted(text: str, trial: TrialRecord) -> str:
+    """Replace Python arguments in a tip with options, if `windlass run` submitted the trial."""
+    argv = trial.provenance.argv
+    return as_options(text) if argv and posixpath.basename(argv[0]) == "windlass" else text
 
 
 @contextmanager

@@ -202,6 +202,16 @@ def test_a_failed_script_shows_its_last_lines_and_no_table(shell: Shell) -> None
     assert "Replicas" not in shown
 
 
+def test_a_tip_for_a_submitted_command_names_options(shell: Shell) -> None:
+    (shell.folder.parent / "shared").mkdir()
+    (shell.folder.parent / "shared/x.txt").touch()
+    shell.write("reads.py", "open('../shared/x.txt')")
+    assert shell("run", "reads.py").returncode == 1
+    shown = shell.good("show", str(shell.newest().id))
+    assert "Bring it along with --volume ../shared=../shared\n" in shown
+    assert shell("run", "--volume", "../shared=../shared", "reads.py").returncode == 0
+
+
 def test_the_deadline_of_a_job_has_the_same_name_as_in_its_error(shell: Shell) -> None:
     done = shell("run", "--timeout", "100ms", "--", "sleep", "600")
     assert "ran out of time (deadline 100ms)" in done.stderr

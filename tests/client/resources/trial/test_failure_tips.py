@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+from typing import Any
+
 import pytest
 from msgspec import structs
 
@@ -15,7 +19,7 @@ from windlass.model.job import (
     RestartPolicy,
     Role,
 )
-from windlass.model.records import TrialRecord, TrialState
+from windlass.model.records import Attempt, Provenance, TrialRecord, TrialState
 
 SCRIPT = ProcessCall(argv=("python", "train.py"))
 FUNCTION = FunctionCall(payload="0" * 64)
@@ -98,6 +102,42 @@ def test_a_file_that_git_ignores_is_named_however_the_program_opens_it(
     tip = tip_for(trial, error) or ""
     assert f"Tip: '{file}' was not in the code snapshot; is it ignored by .gitignore?" in tip
     assert f'volumes={{"{folder}": "/path/to/{folder.rpartition("/")[2]}"}}' in tip
+
+
+def missing(path: str, root: Path, *, workdir: str = ".", **fields: Any) -> str:
+    """Return the tip for a trial of this machine that found no file at `path`."""
+    trial = failed(SCRIPT, "ReplicaFailed")
+    fields = {"provenance": Provenance(host=os.uname().nodename), **fields}
+    spec = structs.replace(trial.spec, code=Code(root=str(root), workdir=workdir))
+    error = f"FileNotFoundError: [Errno 2] No such file or directory: '{path}'"
+    return tip_for(structs.replace(trial, spec=spec, **fields), error) or ""
+
+
+def test_a_file_that_does_not_exist_in_the_project_either_is_reported_as_missing(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/x.npy").touch()
+    tip = f"Tip: 'y.npy' does not exist in {tmp_path} either: check the path"
+    assert missing("y.npy", tmp_path) == tip
+    assert missing(f"{tmp_path}/y.npy", tmp_path, workdir="sub") == tip
+    assert f"does not exist in {tmp_path}/sub either" in missing("y.npy", tmp_path, workdir="sub")
+    assert ".gitignore" in missing("x.npy", tmp_path, workdir="sub")
+    assert ".gitignore" in missing("../sub/x.npy", tmp_path, workdir="sub")
+    assert ".gitignore" in missing("y.npy", tmp_path / "gone")
+    assert ".gitignore" in missing("y.npy", tmp_path, provenance=Provenance(host="elsewhere"))
+
+
+def test_a_file_outside_of_the_project_becomes_a_volume(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    for name in ("data/x.npy", "y.npy"):
+        (tmp_path / name).touch()
+    project = tmp_path / "project"
+    project.mkdir()
+    assert 'volumes={"../data": "../data"}' in missing("../data/x.npy", project)
+    assert 'volumes={"../y.npy": "../y.npy"}' in missing("../y.npy", project)
+    remote = (Attempt(role="main", index=0, attempt=1, phase="Failed", node="elsewhere"),)
+    assert '"/path/to/data"' in missing("../data/x.npy", project, attempts=remote)
 
 
 @pytest.mark.finding("U26")

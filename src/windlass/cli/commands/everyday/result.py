@@ -136,6 +136,7 @@ def _check_value(client: Client, record: TrialRecord) -> None:
 
 def _failure(client: Client, record: TrialRecord) -> WindlassError:
     """Return a failed trial's error, with its function's traceback as text."""
+    from windlass.cli.options.python_to_options import as_submitted
     from windlass.cli.output.error_text import describe_error
     from windlass.cli.output.text import clean_lines
     from windlass.client.resources.trial.failure_tips import last_lines
@@ -148,7 +149,7 @@ def _failure(client: Client, record: TrialRecord) -> WindlassError:
         lines = cause.lines if cause else tail_of(client.get_trial(record.id))
         tail = last_lines(lines, len(lines))
         return trial_error(record, [clean_lines(line) for line in tail])
-    description = describe_error(record, error)
+    description = describe_error(record, error, as_submitted)
     return TrialFailed(f"Trial {record.id} ({record.name}) failed:", hint=description)
 
 

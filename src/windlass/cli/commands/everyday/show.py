@@ -337,6 +337,7 @@ def _command(role: Role) -> str:
 
 
 def _print_outcome(record: TrialRecord) -> None:
+    from windlass.cli.options.python_to_options import as_submitted
     from windlass.cli.output.error_text import describe_error
     from windlass.cli.output.text import clean, paint
     from windlass.model.text.quantities import format_size
@@ -350,12 +351,13 @@ def _print_outcome(record: TrialRecord) -> None:
     if record.error is not None:
         print()
         print(paint("Error", "red", bold=True))
-        for line in describe_error(record, record.error).splitlines():
+        for line in describe_error(record, record.error, as_submitted).splitlines():
             print(f"  {line}")
 
 
 def _print_cause(record: TrialRecord) -> None:
     """Print the replica that caused the trial's failure, with its last output."""
+    from windlass.cli.options.python_to_options import as_submitted
     from windlass.cli.output.text import clean, paint
     from windlass.client.resources.trial.failure_tips import last_lines, tip_for
     from windlass.client.resources.trial.replicas import has_several
@@ -374,7 +376,7 @@ def _print_cause(record: TrialRecord) -> None:
     for line in lines:
         print(f"  {clean(line)}")
     if tip := tip_for(record, "\n".join(lines)):
-        for line in tip.splitlines():
+        for line in as_submitted(tip, record).splitlines():
             print(f"  {clean(line)}")
 
 

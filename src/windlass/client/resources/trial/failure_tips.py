@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ _IMPORT_NAME = re.compile(r"ImportError: cannot import name '([^']+)' from '([\w
 _PORT_TAKEN = re.compile(r"Address already in use|EADDRINUSE", re.IGNORECASE)
 _MISSING_FILE = re.compile(r"FileNotFoundError: \[Errno 2\] No such file or directory: '([^']+)'")
 _TOP_FOLDER = re.compile(r"(\.\./)*[\w.-]*\w(?=/)")
+_ABOVE = re.compile(r"(\.\./)+[\w.-]*\w(?=/|$)")
 _MISSING_PYTHON = re.compile(r"there is no program /\S*/python[\d.]*$")
 _NO_KEYBOARD = re.compile(r"EOFError: EOF when reading a line|bdb\.BdbQuit")
 _GPU_MEMORY = re.compile(r"CUDA out of memory|OutOfMemoryError: CUDA")
@@ -199,12 +201,43 @@ def _missing_file(trial: TrialRecord, path: str) -> str | None:
     inside = _path_in_project(trial, path)
     if inside is None:
         return None
+    base = _folder_here(trial, is_root=path.startswith("/"))
+    if base is not None and not os.path.exists(os.path.join(base, inside)):
+        return f"Tip: {inside!r} does not exist in {base} either: check the path"
+    if base is not None and (match := _ABOVE.match(inside)) and _is_outside(trial, match[0]):
+        return (
+            f"Tip: {inside!r} is outside of the project, so it was not in the code snapshot. "
+            f'Bring it along with volumes={{"{match[0]}": "{match[0]}"}}'
+        )
     folder = match[0] if (match := _TOP_FOLDER.match(inside)) else "data"
     return (
         f"Tip: {inside!r} was not in the code snapshot; is it ignored by .gitignore? Bring it "
         f'along with volumes={{"{folder}": "/path/to/{folder.rpartition("/")[2]}"}}, or use an '
         "absolute path outside of the project"
     )
+
+
+def _folder_here(trial: TrialRecord, *, is_root: bool) -> str | None:
+    """Return the project's folder in which the program would have run without Windlass.
+
+    With `is_root`, return the project's root. Return None if the project is not on this machine.
+    """
+    code = trial.spec.code
+    if not code.root or trial.provenance.host != os.uname().nodename:
+        return None
+    folder = os.path.normpath(os.path.join(code.root, "." if is_root else code.workdir))
+    return folder if os.path.isdir(folder) else None
+
+
+def _is_outside(trial: TrialRecord, path: str) -> bool:
+    """Return whether a relative path leads out of the project, for a trial on this machine.
+
+    In pods and on other machines, a volume needs another source.
+    """
+    here = os.uname().nodename
+    if any(attempt.pod is not None or attempt.node != here for attempt in trial.attempts):
+        return False
+    return posixpath.normpath(posixpath.join(trial.spec.code.workdir, path)).startswith("../")
 
 
 def _path_in_project(trial: TrialRecord, path: str) -> str | None:
