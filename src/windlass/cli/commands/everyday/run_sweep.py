@@ -15,6 +15,7 @@ from windlass.authoring.prepare.overrides import with_arguments
 from windlass.authoring.prepare.programs import executable_name
 from windlass.cli.options.job_from_options import build_job
 from windlass.cli.options.sweep_values import grid_problem, read_sweeps
+from windlass.client.connection.interrupt import interrupt
 from windlass.model.errors import InvalidArgument, NotFound, WindlassError, shown
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ def _submit(client: Client, experiment: Experiment, sweep: Sweep) -> list[Trial[
     except KeyboardInterrupt:
         for trial in experiment.list_trials(sort_by="-id"):
             if trial.record.recipe.identity.startswith(mark):
-                trial.stop(reason="Ctrl-C")
+                interrupt(client.transport, trial.id, "Ctrl-C")
         raise
 
 
@@ -209,7 +210,7 @@ def _watch(client: Client, experiment: Experiment, trials: Sequence[Trial[Any]])
         except KeyboardInterrupt:
             try:
                 live.say([(f"Stopping the trials; {interruption.again}.", "")])
-                _stop(wait.progress, trials, interruption.reason)
+                _stop(client, wait.progress, trials, interruption.reason)
                 wait.follow(live)
             except KeyboardInterrupt:
                 live.say(
@@ -219,12 +220,12 @@ def _watch(client: Client, experiment: Experiment, trials: Sequence[Trial[Any]])
     return wait.progress
 
 
-def _stop(progress: Progress, trials: Sequence[Trial[Any]], reason: str) -> None:
+def _stop(client: Client, progress: Progress, trials: Sequence[Trial[Any]], reason: str) -> None:
     """Stop the unfinished trials, newest first, so that no waiting trial starts."""
     for trial in reversed(trials):
         record = progress.trials.get(trial.id)
         if record is None or not record.state.is_final:
-            trial.stop(reason=reason)
+            interrupt(client.transport, trial.id, reason)
 
 
 def _report(client: Client, sweep: Sweep, progress: Progress) -> int:
