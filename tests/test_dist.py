@@ -66,7 +66,7 @@ def test_the_wheel_runs_the_quickstart_in_a_new_environment(wheel: Path, tmp_pat
     version = wheel.name.split("-")[1]
     try:
         output = run(python, "quickstart.py", cwd=tmp_path, WINDLASS_HOME=home)
-        assert "metrics 1 2 3 loss --plot\nA  loss  trial 1 (train)" in output
+        assert "metrics 1 2 3 loss --plot --log\nA  loss  trial 1 (train)" in output
         assert "windlass compare 1 2 3" in output
         assert run(windlass, "ls", cwd=tmp_path, WINDLASS_HOME=home).count("SUCCEEDED") == 3
         assert run(windlass, "--version", cwd=tmp_path) == f"windlass {version}\n"

@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from windlass.model.thread_safe_types import learned
 from windlass.packaging.outside.presence import encoded_installs
 
 OURS = "windlass"  # a trial always uses the Windlass that starts it
@@ -50,7 +51,7 @@ def find_folder_installs(cache_dir: Path) -> tuple[FolderInstall, ...]:
 @functools.lru_cache(maxsize=4)
 def _decoded(encoded: bytes) -> tuple[FolderInstall, ...]:
     try:
-        return msgspec.json.decode(encoded, type=tuple[FolderInstall, ...])
+        return msgspec.json.decode(encoded, type=learned(tuple[FolderInstall, ...]))
     except msgspec.MsgspecError:
         return ()
 
